@@ -1,0 +1,102 @@
+"""``kernel.c``, built once with the machine's C compiler and kept.
+
+There is nothing to install: without a compiler (or with ``REPRI_NATIVE=0``) the torch backend
+does the same sums. The library is kept in the user cache (``REPRI_CACHE`` overrides the folder)
+under a name that depends on source, flags and processor.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+
+import platformdirs
+
+__all__ = ["load_library", "native_status"]
+
+SOURCE = Path(__file__).with_name("kernel.c")
+COMMON_FLAGS = ("-O3", "-std=gnu11", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
+FLAG_CHOICES = (("-march=native", "-fopenmp"), ("-march=native",), ("-fopenmp",), ())
+
+
+def native_status() -> tuple[bool, str]:
+    """Whether the compiled kernel is used on this machine, and its file or the reason why not."""
+    library, text = load_library()
+    return library is not None, text
+
+
+def load_library() -> tuple[ctypes.CDLL | None, str]:
+    """The library and its path, or None and the reason."""
+    with _LOCK:
+        return _load_library()
+
+
+_LOCK = threading.Lock()
+
+
+@functools.cache
+def _load_library() -> tuple[ctypes.CDLL | None, str]:
+    if os.environ.get("REPRI_NATIVE", "1") == "0":
+        return None, "REPRI_NATIVE=0"
+    compiler = shutil.which(os.environ.get("CC") or "cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        return None, "no C compiler (cc, gcc or clang) found"
+    source = SOURCE.read_bytes()
+    key = hashlib.sha256(source + repr((compiler, COMMON_FLAGS, FLAG_CHOICES, _processor())).encode()).hexdigest()
+    folder = Path(os.environ.get("REPRI_CACHE") or platformdirs.user_cache_dir("repri", appauthor=False))
+    path = folder / f"kernel-{key[:16]}.so"
+    try:
+        if not path.exists():
+            path = _build(compiler, path)
+        return _declare(ctypes.CDLL(str(path))), str(path)
+    except (OSError, subprocess.SubprocessError) as error:
+        return None, f"building the kernel failed: {str(error).splitlines()[0]}"
+
+
+def _build(compiler: str, path: Path) -> Path:
+    """Compile to a temporary name, then rename: two processes may do this at once."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(suffix=".so", dir=path.parent)
+    except OSError:  # a cache folder that cannot be written: build for this process only
+        path = Path(tempfile.mkdtemp(prefix="repri-")) / path.name
+        handle, temporary = tempfile.mkstemp(suffix=".so", dir=path.parent)
+    os.close(handle)
+    try:
+        for flags in FLAG_CHOICES:
+            command = [compiler, *COMMON_FLAGS, *flags, str(SOURCE), "-o", temporary, "-lm"]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+            if done.returncode == 0:
+                os.replace(temporary, path)
+                return path
+        raise OSError(done.stderr.strip() or f"{compiler} exited with {done.returncode}")
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
+    library.repri_pass.argtypes = (ctypes.c_void_p, ctypes.c_int32)
+    library.repri_pass.restype = None
+    pointer, size = ctypes.c_void_p, ctypes.c_int64
+    library.repri_step.argtypes = (*[pointer] * 6, ctypes.c_int32)
+    library.repri_step.restype = None
+    library.repri_pack.argtypes = (pointer, size, size, size, size, pointer, size, pointer, pointer, ctypes.c_int32)
+    library.repri_pack.restype = ctypes.c_int64
+    return library
+
+
+def _processor() -> str:
+    """What -march=native depends on: a cache folder may be shared by different machines."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line for line in lines if line.startswith(("flags", "Features")))
+    except (OSError, StopIteration):
+        return platform.machine() + platform.processor()

@@ -1,0 +1,151 @@
+"""Hyper-parameters of the inference and the named protocols that fix them."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+from typing import Any, Literal
+
+__all__ = ["InferenceConfig"]
+
+
+@dataclasses.dataclass(frozen=True)
+class InferenceConfig:
+    """Everything that decides the result of :func:`repri.inference.infer` besides its tensors.
+
+    The classifier is ``s = sigmoid(l)`` with ``l = τ·cos(z, w) − b`` when ``bias_unit`` is
+    ``"logit"`` and ``l = τ·[cos(z, w) − b]`` (the paper's form) when it is ``"cosine"``.
+
+    Gradient step ``t = 0 … steps − 1`` goes from θ⁽ᵗ⁾ to θ⁽ᵗ⁺¹⁾.
+    """
+
+    steps: int = 50
+    """Gradient steps."""
+    lr: float = 0.025
+    """Step size of plain gradient descent on (w, b)."""
+    temperature: float = 20.0
+    """τ."""
+    lambda_h: float | None = None
+    """Weight of the entropy H; None is 1/K."""
+    lambda_kl: float | None = None
+    """Weight of KL(p̂‖π); None is 1/K. With 0, π is never re-estimated."""
+    kl_increase: float = 1.0
+    """Added to ``lambda_kl`` from the first re-estimation of π on."""
+    t_pi: int | tuple[int, ...] | None = 10
+    """When π is re-estimated from p̂ (Eq. 3): one time, several, or None for never."""
+    schedule: Literal["authors", "paper"] = "authors"
+    """``"paper"`` is Eq. 3 to the letter: π becomes p̂ of θ⁽ᵗπ⁾ and is used for t > t_π, while
+    λ_KL grows at t ≥ t_π. ``"authors"`` is their code: after step number t_π − 1 (so from
+    θ⁽ᵗπ⁻¹⁾), π and λ_KL change together; t_π = 1 never happens."""
+    bias_unit: Literal["logit", "cosine"] = "logit"
+    """Whether b is subtracted from τ·cos or from cos: with one step size the second moves the
+    boundary τ² times faster."""
+    bias_over: Literal["valid", "all"] = "valid"
+    """Query pixels whose mean score is b⁽⁰⁾: the valid ones, or padding too."""
+    prototype: Literal["foreground", "pixels"] = "foreground"
+    """w⁽⁰⁾ is the sum of unit foreground features over the number of foreground pixels, or (the
+    paper's form) over all K·|Ψ| labelled pixels. The direction is the same; a shorter w turns
+    faster."""
+    epsilon: float = 0.0
+    """Added inside logarithms of probabilities and to π. With 0, stable exact forms are used."""
+
+    def __post_init__(self) -> None:
+        def require(ok: bool, name: str, rule: str) -> None:
+            if not ok:
+                raise ValueError(f"{name} must be {rule}, got {getattr(self, name)!r}")
+
+        def number(name: str, low: float, open_low: bool = False) -> None:
+            value = getattr(self, name)
+            ok = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+            ok = ok and (value > low if open_low else value >= low)
+            require(ok, name, f"a finite number {'>' if open_low else '≥'} {low:g}")
+
+        require(_is_count(self.steps), "steps", "an integer ≥ 0")
+        number("lr", 0.0)
+        number("temperature", 0.0, open_low=True)
+        number("kl_increase", 0.0)
+        number("epsilon", 0.0)
+        for name in ("lambda_h", "lambda_kl"):
+            if getattr(self, name) is not None:
+                number(name, 0.0)
+        if isinstance(self.t_pi, list):  # YAML has no tuples
+            object.__setattr__(self, "t_pi", tuple(self.t_pi))
+        times = self.t_pi if isinstance(self.t_pi, tuple) else () if self.t_pi is None else (self.t_pi,)
+        require(all(_is_count(t) and t >= 1 for t in times), "t_pi", "None, an integer ≥ 1 or several")
+        for name, choices in (
+            ("schedule", ("authors", "paper")),
+            ("bias_unit", ("logit", "cosine")),
+            ("bias_over", ("valid", "all")),
+            ("prototype", ("foreground", "pixels")),
+        ):
+            require(getattr(self, name) in choices, name, " or ".join(map(repr, choices)))
+
+    @classmethod
+    def preset(cls, name: str) -> InferenceConfig:
+        """A protocol (``clean``, ``paper``, ``official``), a variant of ``clean`` (``oracle``,
+        ``ce``, ``ce_h``), or both joined by a hyphen (``official-oracle``, ``paper-ce``).
+
+        >>> InferenceConfig.preset("official").steps
+        49
+        >>> InferenceConfig.preset("paper-ce").lambda_kl
+        0.0
+        """
+        if name in _PRESETS:
+            return _PRESETS[name]
+        raise ValueError(f"unknown preset {name!r}{_nearest(name, list(_PRESETS))}; known: {', '.join(_PRESETS)}")
+
+    def replace(self, **changes: Any) -> InferenceConfig:
+        """A copy with some fields changed.
+
+        >>> InferenceConfig.preset("clean").replace(t_pi=20).t_pi
+        20
+        """
+        known = [field.name for field in dataclasses.fields(self)]
+        for name in changes:
+            if name not in known:
+                raise ValueError(
+                    f"unknown inference setting {name!r}{_nearest(name, known)}; known: {', '.join(known)}"
+                )
+        return dataclasses.replace(self, **changes)
+
+    @property
+    def bias_slope(self) -> float:
+        """dβ/db, where the logit is τ·cos − β."""
+        return self.temperature if self.bias_unit == "cosine" else 1.0
+
+    def reestimations(self) -> frozenset[int]:
+        """The t at whose θ⁽ᵗ⁾ the marginal p̂ becomes the new π, ``t = steps`` being the last θ."""
+        times = self.t_pi if isinstance(self.t_pi, tuple) else () if self.t_pi is None else (self.t_pi,)
+        shift = 1 if self.schedule == "authors" else 0
+        return frozenset(t - shift for t in times if t - shift >= 1)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def _presets() -> dict[str, InferenceConfig]:
+    clean = InferenceConfig()
+    paper = clean.replace(bias_unit="cosine", prototype="pixels", schedule="paper")
+    official = clean.replace(steps=49, bias_over="all", epsilon=1e-10)
+    presets = {}
+    for protocol, base in {"": clean, "paper": paper, "official": official}.items():
+        known_pi = base.replace(lambda_kl=1.0, lambda_h=0.1, t_pi=None)
+        variants = {
+            "": base,
+            "oracle": known_pi.replace(steps=299 if protocol == "official" else 300),
+            "ce": base.replace(lambda_kl=0.0, lambda_h=0.0),
+            "ce_h": base.replace(lambda_kl=0.0),
+        }
+        for variant, config in variants.items():
+            presets["-".join(part for part in (protocol, variant) if part) or "clean"] = config
+    return presets
+
+
+_PRESETS = _presets()

@@ -1,0 +1,385 @@
+/* One pass over the features per gradient step (see native.py for the Python side).
+ *
+ * A step of RePRI needs, for logits l = tau * cos(z, w) - bias,
+ *     sum of g(l) * z        with g the derivative of CE (support) or of H (query), and
+ *     sum of p (1 - p) * z   over the query: what KL(p_hat || pi) multiplies by one scalar
+ *                            that is known only once the pass is over.
+ * So each row z is read once: dot product, coefficient, accumulation, while it is in cache.
+ *
+ * Rows are stored as int16 with one scale a row, which moves half the bytes of float32 and
+ * keeps an absolute error of at most 1.6e-5 of the row's largest entry; sums are float32
+ * within a chunk of rows and float64 across chunks. Chunks do not depend on the number of
+ * threads, so the result does not either, to the last bit.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#if defined(__AVX512F__) && defined(__AVX512BW__)
+#include <immintrin.h>
+#define LANES 16
+#elif defined(__AVX2__)
+#define LANES 8
+#else
+#define LANES 4
+#endif
+
+#define STRIDE_MULTIPLE 16 /* rows are padded with zeros to a multiple of this */
+#define BATCH 16           /* rows whose coefficients are computed together */
+#define ROWS 4             /* rows held in registers at once */
+#define TILE 64            /* pixels transposed together when features are packed */
+#define TASKS 4            /* classifiers held in registers at once, when tasks share a support */
+
+typedef float vfloat __attribute__((vector_size(LANES * 4)));
+typedef int32_t vint __attribute__((vector_size(LANES * 4)));
+typedef int16_t vshort __attribute__((vector_size(LANES * 2)));
+#define INLINE static inline __attribute__((always_inline))
+
+enum { GRADIENT = 0, FOREGROUND = 1 };
+enum { BEGIN, END, FIRST_TASK, TASK_COUNT, PARTIAL, IS_QUERY, CHUNK_FIELDS };
+enum { SUM_G, SUM_GH, SUM_PQ, SUM_Q, SUM_P, SUM_CE, SUM_H, SUM_FIELDS };
+
+typedef struct {
+    const int16_t *rows;    /* [n, stride] */
+    const float *inv_norm;  /* [n], 1 / |row|, 0 for a zero row */
+    const float *weight_fg; /* [n] support: y / labelled pixels; query: valid / valid pixels */
+    const float *weight_bg; /* [n] support: (1 - y) / labelled pixels; query: unused */
+    const int64_t *chunks;  /* [chunk_count, CHUNK_FIELDS] */
+    float *unit;            /* [tasks, stride], w / |w| */
+    float *bias;            /* [tasks], in logit units */
+    float *partial;         /* [slots, 2, stride] */
+    double *partial_sums;   /* [slots, SUM_FIELDS] */
+    float *vectors;         /* [tasks, 3, stride]: CE, H, p(1-p) */
+    float *sums;            /* [tasks, SUM_FIELDS] */
+    int64_t chunk_count, task_count, stride, channels;
+    float temperature, epsilon, lr, bias_slope;
+    int32_t threads;
+} plan;
+
+INLINE vfloat load(const int16_t *p) {
+#if LANES == 16
+    return (vfloat)_mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(_mm256_loadu_si256((const __m256i *)p)));
+#else
+    vshort v;
+    memcpy(&v, p, sizeof v);
+    return __builtin_convertvector(v, vfloat);
+#endif
+}
+
+INLINE vfloat at(const float *p) {
+    vfloat v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+INLINE float horizontal_sum(vfloat v) {
+#if LANES == 16
+    return _mm512_reduce_add_ps((__m512)v);
+#else
+    float lane[LANES];
+    memcpy(lane, &v, sizeof lane);
+    for (int half = LANES / 2; half >= 1; half /= 2)
+        for (int i = 0; i < half; i++) lane[i] += lane[i + half];
+    return lane[0];
+#endif
+}
+
+/* out[t][r] = rows[r] . unit[t] for ROWS rows and `tasks` classifiers (a compile-time constant) */
+INLINE void dots(const int tasks, const int16_t *rows, int64_t stride, const float *unit, float *out) {
+    vfloat acc[TASKS][ROWS];
+    for (int t = 0; t < tasks; t++)
+        for (int r = 0; r < ROWS; r++) acc[t][r] = (vfloat){0};
+    for (int64_t c = 0; c < stride; c += LANES) {
+        vfloat z[ROWS];
+        for (int r = 0; r < ROWS; r++) z[r] = load(rows + r * stride + c);
+        for (int t = 0; t < tasks; t++) {
+            vfloat u = at(unit + t * stride + c);
+            for (int r = 0; r < ROWS; r++) acc[t][r] += u * z[r];
+        }
+    }
+    for (int t = 0; t < tasks; t++)
+        for (int r = 0; r < ROWS; r++) out[t * BATCH + r] = horizontal_sum(acc[t][r]);
+}
+
+/* sums[t] += coefficient[t][r] * rows[r]; sums of consecutive t lie `step` floats apart */
+INLINE void accumulate(const int tasks, const int16_t *rows, int64_t stride, const float *coefficient,
+                       float *sums, int64_t step) {
+    vfloat g[TASKS][ROWS];
+    for (int t = 0; t < tasks; t++)
+        for (int r = 0; r < ROWS; r++) g[t][r] = coefficient[t * BATCH + r] - (vfloat){0};
+    for (int64_t c = 0; c < stride; c += LANES) {
+        vfloat z[ROWS];
+        for (int r = 0; r < ROWS; r++) z[r] = load(rows + r * stride + c);
+        for (int t = 0; t < tasks; t++) {
+            vfloat s = at(sums + t * step + c);
+            for (int r = 0; r < ROWS; r++) s += g[t][r] * z[r];
+            memcpy(sums + t * step + c, &s, sizeof s);
+        }
+    }
+}
+
+INLINE vfloat choose(vint mask, vfloat a, vfloat b) { return (vfloat)((mask & (vint)a) | (~mask & (vint)b)); }
+
+/* exp and log within 2 units in the last place on the ranges used here, for LANES values at once */
+INLINE vfloat fast_exp(vfloat x) { /* -80 <= x <= 0 */
+    vint n = __builtin_convertvector(x * 1.44269504f - 0.5f, vint);
+    vfloat k = __builtin_convertvector(n, vfloat), r = x - k * 0.693359375f + k * 2.12194440e-4f;
+    vfloat power = (vfloat)((n + 127) << 23);
+    return power * (1 + r * (1 + r * (0.5f + r * (1 / 6.f + r * (1 / 24.f + r * (1 / 120.f + r / 720.f))))));
+}
+
+INLINE vfloat fast_log(vfloat x) { /* positive, normal */
+    vint exponent = ((vint)x - 0x3f3504f3) >> 23; /* leaves a mantissa in [sqrt(1/2), sqrt(2)) */
+    vfloat m = (vfloat)((vint)x - (exponent << 23)), t = (m - 1) / (m + 1), u = t * t;
+    vfloat series = 2 * t * (1 + u * (1 / 3.f + u * (1 / 5.f + u * (1 / 7.f + u / 9.f))));
+    return __builtin_convertvector(exponent, vfloat) * 0.693147181f + series;
+}
+
+/* p = sigmoid(x), q = 1 - p and their logarithms */
+typedef struct {
+    vfloat p, q, log_p, log_q;
+} posterior;
+
+INLINE posterior classify(vfloat x, float epsilon) {
+    vint negative = x < 0;
+    vfloat size = choose(negative, -x, x);
+    size = choose(size < 80, size, 80 - (vfloat){0});
+    vfloat e = fast_exp(-size), larger = 1 / (1 + e), smaller = e * larger;
+    posterior y = {.p = choose(negative, smaller, larger)};
+    if (epsilon > 0) { /* arithmetic that takes 1 - p and log(p + epsilon), rounding included */
+        y.q = 1 - y.p;
+        y.log_p = fast_log(y.p + epsilon);
+        y.log_q = fast_log(y.q + epsilon);
+    } else {
+        vfloat log_larger = -fast_log(1 + e), log_smaller = log_larger - size;
+        y.q = choose(negative, larger, smaller);
+        y.log_p = choose(negative, log_smaller, log_larger);
+        y.log_q = choose(negative, log_larger, log_smaller);
+    }
+    return y;
+}
+
+/* derivative of CE by the logit */
+INLINE void support_coefficients(const plan *s, int64_t row, const float *logits, float *g, double *sums) {
+    const float e = s->epsilon;
+    vfloat sum_g = {0}, sum_ce = {0};
+    for (int i = 0; i < BATCH; i += LANES) {
+        posterior y = classify(at(logits + i), e);
+        vfloat fg = at(s->weight_fg + row + i), bg = at(s->weight_bg + row + i), d;
+        d = e > 0 ? y.p * y.q * (bg / (y.q + e) - fg / (y.p + e)) : bg * y.p - fg * y.q;
+        memcpy(g + i, &d, sizeof d);
+        sum_g += d;
+        sum_ce -= fg * y.log_p + bg * y.log_q;
+    }
+    sums[SUM_G] += horizontal_sum(sum_g);
+    sums[SUM_CE] += horizontal_sum(sum_ce);
+}
+
+/* derivatives of H and of p_hat by the logit */
+INLINE void query_coefficients(const plan *s, int64_t row, const float *logits, float *gh, float *gp, double *sums) {
+    const float e = s->epsilon;
+    vfloat sum_gh = {0}, sum_pq = {0}, sum_p = {0}, sum_q = {0}, sum_h = {0};
+    for (int i = 0; i < BATCH; i += LANES) {
+        vfloat x = at(logits + i), v = at(s->weight_fg + row + i), d, pq;
+        posterior y = classify(x, e);
+        pq = v * y.p * y.q;
+        d = e > 0 ? pq * (y.log_q - y.log_p + y.q / (y.q + e) - y.p / (y.p + e)) : -pq * x;
+        memcpy(gh + i, &d, sizeof d);
+        memcpy(gp + i, &pq, sizeof pq);
+        sum_gh += d;
+        sum_pq += pq;
+        sum_p += v * y.p;
+        sum_q += v * y.q;
+        sum_h -= v * (y.p * y.log_p + y.q * y.log_q);
+    }
+    sums[SUM_GH] += horizontal_sum(sum_gh);
+    sums[SUM_PQ] += horizontal_sum(sum_pq);
+    sums[SUM_P] += horizontal_sum(sum_p);
+    sums[SUM_Q] += horizontal_sum(sum_q);
+    sums[SUM_H] += horizontal_sum(sum_h);
+}
+
+/* BATCH rows against `tasks` classifiers: logits, coefficients, accumulation. Rows of padding, at
+ * the end of a support set or query, are zero and carry weight 0. */
+INLINE void batch_step(const int tasks, const plan *s, int mode, int is_query, int64_t row, int64_t first_task,
+                       float *partial, double *sums) {
+    const int64_t stride = s->stride;
+    const int16_t *rows = s->rows + row * stride;
+    float x[TASKS * BATCH], g[TASKS * BATCH];
+    if (mode == FOREGROUND) {
+        for (int t = 0; t < tasks; t++)
+            for (int i = 0; i < BATCH; i++) g[t * BATCH + i] = s->weight_fg[row + i] * s->inv_norm[row + i];
+    } else {
+        for (int r = 0; r < BATCH; r += ROWS)
+            dots(tasks, rows + r * stride, stride, s->unit + first_task * stride, x + r);
+        for (int t = 0; t < tasks; t++) {
+            const float bias = s->bias[first_task + t];
+            for (int i = 0; i < BATCH; i++)
+                x[t * BATCH + i] = s->temperature * s->inv_norm[row + i] * x[t * BATCH + i] - bias;
+        }
+        if (is_query) {
+            query_coefficients(s, row, x, g, g + BATCH, sums);
+        } else
+            for (int t = 0; t < tasks; t++)
+                support_coefficients(s, row, x + t * BATCH, g + t * BATCH, sums + t * SUM_FIELDS);
+        for (int t = 0; t < (is_query ? 2 : tasks); t++)
+            for (int i = 0; i < BATCH; i++) g[t * BATCH + i] *= s->inv_norm[row + i];
+    }
+    for (int r = 0; r < BATCH; r += ROWS) {
+        if (is_query)
+            accumulate(2, rows + r * stride, stride, g + r, partial, stride);
+        else
+            accumulate(tasks, rows + r * stride, stride, g + r, partial, 2 * stride);
+    }
+}
+
+static void chunk_step(const plan *s, int mode, const int64_t *chunk) {
+    const int64_t stride = s->stride, tasks = chunk[TASK_COUNT];
+    float *partial = s->partial + chunk[PARTIAL] * 2 * stride;
+    double *sums = s->partial_sums + chunk[PARTIAL] * SUM_FIELDS;
+    memset(partial, 0, tasks * 2 * stride * sizeof(float));
+    memset(sums, 0, tasks * SUM_FIELDS * sizeof(double));
+    if (chunk[IS_QUERY] && mode == FOREGROUND) return;
+    for (int64_t row = chunk[BEGIN]; row < chunk[END]; row += BATCH) {
+        if (chunk[IS_QUERY]) {
+            batch_step(1, s, mode, 1, row, chunk[FIRST_TASK], partial, sums);
+            continue;
+        }
+        int64_t t = 0;
+        for (; t + TASKS <= tasks; t += TASKS)
+            batch_step(TASKS, s, mode, 0, row, chunk[FIRST_TASK] + t, partial + t * 2 * stride, sums + t * SUM_FIELDS);
+        for (; t < tasks; t++)
+            batch_step(1, s, mode, 0, row, chunk[FIRST_TASK] + t, partial + t * 2 * stride, sums + t * SUM_FIELDS);
+    }
+}
+
+static void reduce_task(const plan *s, int64_t task, int64_t channel) {
+    double total[3][STRIDE_MULTIPLE] = {{0}}, sums[SUM_FIELDS] = {0};
+    for (int64_t k = 0; k < s->chunk_count; k++) {
+        const int64_t *chunk = s->chunks + k * CHUNK_FIELDS;
+        int64_t t = task - chunk[FIRST_TASK];
+        if (t < 0 || t >= chunk[TASK_COUNT]) continue;
+        const float *partial = s->partial + (chunk[PARTIAL] + t) * 2 * s->stride + channel;
+        int first = chunk[IS_QUERY] ? 1 : 0;
+        for (int i = 0; i < STRIDE_MULTIPLE; i++) total[first][i] += partial[i];
+        if (chunk[IS_QUERY])
+            for (int i = 0; i < STRIDE_MULTIPLE; i++) total[2][i] += partial[s->stride + i];
+        if (channel == 0)
+            for (int i = 0; i < SUM_FIELDS; i++) sums[i] += s->partial_sums[(chunk[PARTIAL] + t) * SUM_FIELDS + i];
+    }
+    for (int v = 0; v < 3; v++)
+        for (int i = 0; i < STRIDE_MULTIPLE; i++)
+            s->vectors[(task * 3 + v) * s->stride + channel + i] = (float)total[v][i];
+    if (channel == 0)
+        for (int i = 0; i < SUM_FIELDS; i++) s->sums[task * SUM_FIELDS + i] = (float)sums[i];
+}
+
+/* mode GRADIENT: everything a step needs, into vectors and sums. FOREGROUND: vectors[:, 0] becomes
+ * the weighted sum of the support's foreground rows. */
+void repri_pass(const plan *s, int32_t mode) {
+#pragma omp parallel num_threads(s->threads)
+    {
+#pragma omp for schedule(dynamic, 1)
+        for (int64_t k = 0; k < s->chunk_count; k++) chunk_step(s, mode, s->chunks + k * CHUNK_FIELDS);
+        const int64_t blocks = s->stride / STRIDE_MULTIPLE;
+#pragma omp for schedule(static)
+        for (int64_t i = 0; i < s->task_count * blocks; i++)
+            reduce_task(s, i / blocks, i % blocks * STRIDE_MULTIPLE);
+    }
+}
+
+static double safe_log(double x) { return log(x < 1.1754944e-38 ? 1.1754944e-38 : x); }
+
+/* One gradient step on w [tasks, channels] and b [tasks], in place, with pi [tasks, 2] (background,
+ * foreground) or, when `reestimate`, with pi = p_hat. */
+void repri_step(const plan *s, float *w, float *b, const float *pi, const float *lambda_h, const float *lambda_kl,
+                int32_t reestimate) {
+    const int64_t channels = s->channels, stride = s->stride;
+    for (int64_t t = 0; t < s->task_count; t++) {
+        double square = 0;
+        for (int64_t c = 0; c < channels; c++) square += (double)w[t * channels + c] * w[t * channels + c];
+        const double inverse = 1 / fmax(sqrt(square), 1e-12);
+        for (int64_t c = 0; c < channels; c++) s->unit[t * stride + c] = (float)(w[t * channels + c] * inverse);
+        s->bias[t] = s->bias_slope * b[t];
+    }
+    repri_pass(s, GRADIENT);
+    for (int64_t t = 0; t < s->task_count; t++) {
+        const float *sums = s->sums + t * SUM_FIELDS, *unit = s->unit + t * stride;
+        const float *ce = s->vectors + 3 * t * stride, *h = ce + stride, *p = h + stride;
+        const float *target = reestimate ? sums + SUM_Q : pi + 2 * t;
+        const double kappa = safe_log(sums[SUM_P]) - safe_log((double)target[1] + s->epsilon) -
+                             safe_log(sums[SUM_Q]) + safe_log((double)target[0] + s->epsilon);
+        const double wh = lambda_h[t], wp = lambda_kl[t] * kappa;
+        double square = 0, radial = 0;
+        for (int64_t c = 0; c < channels; c++) {
+            square += (double)w[t * channels + c] * w[t * channels + c];
+            radial += (ce[c] + wh * h[c] + wp * p[c]) * unit[c];
+        }
+        const double rate = s->lr * s->temperature / fmax(sqrt(square), 1e-12);
+        for (int64_t c = 0; c < channels; c++) /* d cos / d w has no part along w */
+            w[t * channels + c] -= (float)(rate * (ce[c] + wh * h[c] + wp * p[c] - radial * unit[c]));
+        b[t] += (float)(s->lr * s->bias_slope * (sums[SUM_G] + wh * sums[SUM_GH] + wp * sums[SUM_PQ]));
+    }
+}
+
+/* One pixel: quantise, and measure it before and after. Returns whether a value is not finite. */
+static int pack_row(const float *restrict z, int64_t channels, int16_t *restrict row, float *inv_norm, float *norm) {
+    float largest = 0, square = 0, exact_square = 0, probe = 0;
+#pragma omp simd reduction(max : largest) reduction(+ : probe)
+    for (int64_t c = 0; c < channels; c++) {
+        float a = fabsf(z[c]);
+        largest = a > largest ? a : largest;
+        probe += 0.f * a; /* NaN as soon as one value is NaN or Inf */
+    }
+    /* the scale of a subnormal row would overflow: such a row counts as zero */
+    const int usable = probe == 0 && largest > 1e-34f;
+    const float scale = usable ? 32767.f / largest : 0.f;
+    if (!usable) {
+        memset(row, 0, channels * sizeof *row);
+        *inv_norm = *norm = 0;
+        return probe != 0;
+    }
+#pragma omp simd reduction(+ : square, exact_square)
+    for (int64_t c = 0; c < channels; c++) {
+        float v = z[c] * scale;
+        int32_t q = (int32_t)(v + (v < 0 ? -0.5f : 0.5f));
+        row[c] = (int16_t)q;
+        square += (float)q * (float)q;
+        exact_square += v * v;
+    }
+    *inv_norm = 1.f / sqrtf(square);
+    *norm = sqrtf(exact_square) / scale;
+    return 0;
+}
+
+/* One image [channels, pixels], any strides, to int16 rows [pixels, stride], 1 / |row| and the
+ * norm of the pixel before rounding. Returns how many pixels hold a value that is not finite,
+ * or -1 when there is no memory for the tiles. */
+int64_t repri_pack(const float *image, int64_t channels, int64_t pixels, int64_t channel_stride, int64_t pixel_stride,
+                   int16_t *rows, int64_t stride, float *inv_norm, float *norm, int32_t threads) {
+    int64_t bad = 0, failed = 0;
+    const int64_t pitch = channels + 17; /* off the power of two, which would fill one cache set */
+#pragma omp parallel num_threads(threads) reduction(+ : bad, failed)
+    {
+        float *tile = malloc(TILE * pitch * sizeof *tile);
+        failed += !tile;
+#pragma omp for schedule(static)
+        for (int64_t start = 0; start < pixels; start += TILE) {
+            if (!tile) continue;
+            const int64_t count = pixels - start < TILE ? pixels - start : TILE;
+            const float *corner = image + start * pixel_stride;
+            if (pixel_stride == 1) /* the usual layout: transpose a tile */
+                for (int64_t c = 0; c < channels; c++)
+                    for (int64_t j = 0; j < count; j++) tile[j * pitch + c] = corner[c * channel_stride + j];
+            else
+                for (int64_t j = 0; j < count; j++)
+                    for (int64_t c = 0; c < channels; c++)
+                        tile[j * pitch + c] = corner[c * channel_stride + j * pixel_stride];
+            for (int64_t j = 0; j < count; j++)
+                bad += pack_row(tile + j * pitch, channels, rows + (start + j) * stride, inv_norm + start + j,
+                                norm + start + j);
+        }
+        free(tile);
+    }
+    return failed ? -1 : bad;
+}

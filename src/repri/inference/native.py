@@ -1,0 +1,147 @@
+"""The compiled backend: the sums of ``passes.py`` by ``kernel.c``, one pass over 16-bit rows a step."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+
+import torch
+from torch import Tensor
+
+from .build import load_library
+from .config import InferenceConfig
+from .passes import Evaluation, not_finite_message, support_weights
+from .task import Problem
+
+__all__ = ["NativePasses"]
+
+# These mirror kernel.c.
+STRIDE_MULTIPLE, BATCH = 16, 16
+FOREGROUND = 1
+SUM_FIELDS = 7
+
+CHUNK_ROWS = 256
+"""Rows summed in float32 before the float64 sum: enough to hide the bookkeeping, few enough to
+give many threads work."""
+SHARED_TASKS = 16
+"""Tasks per pass over a support set they share: bounds the memory of the partial sums."""
+
+
+class Plan(ctypes.Structure):
+    """``plan`` of kernel.c."""
+
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("rows", "inv_norm", "weight_fg", "weight_bg", "chunks", "unit", "bias")),
+        *((name, ctypes.c_void_p) for name in ("partial", "partial_sums", "vectors", "sums")),
+        *((name, ctypes.c_int64) for name in ("chunk_count", "task_count", "stride", "channels")),
+        *((name, ctypes.c_float) for name in ("temperature", "epsilon", "lr", "bias_slope")),
+        ("threads", ctypes.c_int32),
+    ]
+
+
+class NativePasses:
+    """CPU, float32 sums over int16 rows: half the bytes, one pass a step."""
+
+    def __init__(self, problem: Problem, cfg: InferenceConfig):
+        library, reason = load_library()
+        if library is None:
+            raise RuntimeError(f"the compiled kernel is not available: {reason}")
+        self.library = library
+        self.tasks, self.channels, *size = problem.query.shape
+        self.size, self.pixels = size, size[0] * size[1]
+        self.query, self.temperature = problem.query, cfg.temperature
+        self.stride = _round_up(self.channels, STRIDE_MULTIPLE)
+        # Row ranges: the support sets, then the queries, each padded to whole batches.
+        sets = [*(s.features for s in problem.supports), *(image[None] for image in problem.query)]
+        lengths = [len(images) * images.shape[-2] * images.shape[-1] for images in sets]
+        starts = list(itertools.accumulate((_round_up(n, BATCH) for n in lengths), initial=0))
+        support_sets = len(problem.supports)
+        self.query_start = starts[support_sets]
+
+        self.rows = torch.empty(starts[-1], self.stride, dtype=torch.int16)
+        self.rows[:, self.channels :] = 0
+        self.inv_norm, self.norm, self.weight_fg, self.weight_bg = torch.zeros(4, starts[-1]).unbind()
+        for index, (images, start, length) in enumerate(zip(sets, starts, lengths, strict=False)):
+            self._pack(images, start, "support" if index < support_sets else "query")
+            self.rows[start + length : starts[index + 1]] = 0
+        for start, length, (fg, bg) in zip(starts, lengths, support_weights(problem), strict=False):
+            self.weight_fg[start : start + length] = fg
+            self.weight_bg[start : start + length] = bg
+        weight = (problem.valid / problem.valid.sum((1, 2), keepdim=True)).flatten(1)
+        self._of_queries(self.weight_fg)[:] = weight
+
+        chunks = _chunk_table(starts, support_sets, self.tasks)
+        slots = int((chunks[:, 4] + chunks[:, 3]).max())
+        unit, bias = torch.zeros(self.tasks, self.stride), torch.zeros(self.tasks)
+        partial, partial_sums = torch.empty(slots, 2, self.stride), torch.empty(slots, SUM_FIELDS, dtype=torch.float64)
+        self.vectors, totals = torch.empty(self.tasks, 3, self.stride), torch.empty(self.tasks, SUM_FIELDS)
+        self.evaluation = Evaluation(totals[:, 3:5], totals[:, 5:7])  # views of what the kernel writes
+        buffers = (self.rows, self.inv_norm, self.weight_fg, self.weight_bg, chunks)
+        buffers += (unit, bias, partial, partial_sums, self.vectors, totals)
+        self.keep_alive = buffers
+        self.plan = Plan(
+            *(tensor.data_ptr() for tensor in buffers),
+            *(len(chunks), self.tasks, self.stride, self.channels),
+            *(cfg.temperature, cfg.epsilon, cfg.lr, cfg.bias_slope, torch.get_num_threads()),
+        )
+
+    def foreground_sum(self) -> Tensor:
+        self.library.repri_pass(ctypes.byref(self.plan), FOREGROUND)
+        return self.vectors[:, 0, : self.channels].clone()
+
+    def query_logits(self, unit: Tensor, bias: Tensor) -> Tensor:
+        """From the features as given: what a caller sees carries no rounding to 16 bits."""
+        cosines = torch.stack([u @ z.flatten(1).float() for u, z in zip(unit, self.query, strict=True)])
+        norm = self._of_queries(self.norm)
+        logits = self.temperature * cosines / torch.where(norm > 0, norm, 1) - bias[:, None]
+        return logits.unflatten(1, self.size)
+
+    def step(
+        self, w: Tensor, b: Tensor, pi: Tensor, lambda_h: Tensor, lambda_kl: Tensor, reestimate: bool
+    ) -> Evaluation:
+        pointers = (tensor.data_ptr() for tensor in (w, b, pi, lambda_h, lambda_kl))
+        self.library.repri_step(ctypes.byref(self.plan), *pointers, reestimate)
+        return self.evaluation
+
+    def _of_queries(self, values: Tensor) -> Tensor:
+        """[rows] → a view [T, h·w] of the queries' rows."""
+        return values[self.query_start :].unflatten(0, (self.tasks, -1))[:, : self.pixels]
+
+    def _pack(self, images: Tensor, row: int, name: str) -> None:
+        bad = 0
+        for image in images:
+            flat = image.float()
+            if flat.stride(1) != flat.stride(2) * flat.shape[2]:
+                flat = flat.contiguous()
+            pixels = flat.shape[1] * flat.shape[2]
+            count = self.library.repri_pack(
+                *(flat.data_ptr(), self.channels, pixels, flat.stride(0), flat.stride(2)),
+                *(self.rows[row].data_ptr(), self.stride, self.inv_norm[row].data_ptr(), self.norm[row].data_ptr()),
+                torch.get_num_threads(),
+            )
+            bad = -1 if count < 0 else bad + count
+            row += pixels
+        if bad < 0:
+            raise MemoryError("no memory to lay out the features")
+        if bad:
+            raise ValueError(not_finite_message(name, bad))
+
+
+def _chunk_table(starts: list[int], support_sets: int, tasks: int) -> Tensor:
+    """[begin, end, first task, tasks, partial slot, is query] of each chunk of rows."""
+    table, slot = [], 0
+    for index, (start, end) in enumerate(itertools.pairwise(starts)):
+        query = index >= support_sets
+        if query or support_sets == tasks:
+            groups = [(index - support_sets if query else index, 1)]
+        else:  # one support set for all tasks
+            groups = [(t, min(SHARED_TASKS, tasks - t)) for t in range(0, tasks, SHARED_TASKS)]
+        for begin in range(start, end, CHUNK_ROWS):
+            for first, count in groups:
+                table.append((begin, min(begin + CHUNK_ROWS, end), first, count, slot, int(query)))
+                slot += count
+    return torch.tensor(table, dtype=torch.int64)
+
+
+def _round_up(n: int, multiple: int) -> int:
+    return -(-n // multiple) * multiple

@@ -1,0 +1,224 @@
+"""Gradient descent on CE + λ_H·H + λ_KL·KL(p̂‖π) over the classifier (w, b) of each task (§3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from .build import native_status
+from .config import InferenceConfig
+from .native import NativePasses
+from .passes import Evaluation, Passes, TorchPasses, safe_log
+from .task import Problem, build_problem
+
+__all__ = ["InferenceResult", "Step", "infer", "perturbed"]
+
+
+class Step(NamedTuple):
+    """What step t saw at θ⁽ᵗ⁾; in ``InferenceResult.history`` every field has one more axis, t, first."""
+
+    ce: Tensor
+    """[T]."""
+    entropy: Tensor
+    """[T] H."""
+    kl: Tensor
+    """[T] KL(p̂‖π)."""
+    loss: Tensor
+    """[T] CE + λ_H·H + λ_KL·KL with this step's λ."""
+    marginal: Tensor
+    """[T] p̂₁."""
+    proportion: Tensor
+    """[T] π₁ used by this step."""
+    prototype: Tensor
+    """[T, C] w⁽ᵗ⁾."""
+    bias: Tensor
+    """[T] b⁽ᵗ⁾."""
+
+
+@dataclass(frozen=True)
+class InferenceResult:
+    """The classifier of each task after the last step, and what it says of the query."""
+
+    prototype: Tensor
+    """[T, C] w."""
+    bias: Tensor
+    """[T] b, in the unit of ``config.bias_unit``."""
+    proportion: Tensor
+    """[T] π₁: as given, or as estimated last."""
+    probability: Tensor
+    """[T, h, w] foreground probability of the query."""
+    initial_probability: Tensor
+    """[T, h, w] the same before the first step."""
+    area_weighted: Tensor
+    """[T] bool: the support's object was too small for nearest downsampling, so each feature
+    cell was labelled by the share of it that the object covers."""
+    config: InferenceConfig
+    history: Step | None = None
+    """Per-step record, if asked for."""
+
+    def logits(self, features: Tensor) -> Tensor:
+        """Foreground logits [T, …, h, w] of features [T, …, C, h, w]: the query at another
+        resolution, or other images of the same tasks (T may be left out when it is 1)."""
+        tasks, channels = self.prototype.shape
+        if features.ndim < 3 or features.shape[-3] != channels:
+            raise ValueError(f"features must be [T, …, C, h, w] with C = {channels}, got {list(features.shape)}")
+        if features.ndim > 3 and len(features) != tasks:
+            raise ValueError(f"features hold {len(features)} tasks and the classifier {tasks}")
+        if features.ndim == 3 and tasks != 1:
+            raise ValueError(f"features [C, h, w] fit one task and the classifier holds {tasks}: add the T axis")
+        dtype = self.prototype.dtype
+        flat = features.detach().flatten(-2).to(dtype)  # [T, …, C, N]
+        unit, beta = _unit(self.prototype), self.bias * self.config.bias_slope
+        if features.ndim > 3:
+            middle = [1] * (flat.ndim - 3)
+            unit = unit.reshape(tasks, *middle, 1, channels)
+            beta = beta.reshape(tasks, *middle, 1)
+        norm = torch.linalg.vector_norm(flat, dim=-2)
+        cosine = (unit @ flat).squeeze(-2) / torch.where(norm > 0, norm, 1)
+        return (self.config.temperature * cosine - beta).unflatten(-1, features.shape[-2:])
+
+
+def infer(
+    support: Tensor | Sequence[Tensor],
+    support_masks: Tensor | Sequence[Tensor],
+    query: Tensor,
+    cfg: InferenceConfig | None = None,
+    query_valid: Tensor | None = None,
+    proportion: Tensor | Sequence[float] | float | None = None,
+    *,
+    history: bool = False,
+    callback: Callable[[int, Step], None] | None = None,
+    backend: Literal["auto", "torch", "native"] = "auto",
+) -> InferenceResult:
+    """RePRI for T tasks at once.
+
+    support        [T, K, C, h, w], or a list of T tensors [Kₜ, C, h, w] when tasks differ in K;
+                   with one set (T = 1, or an expanded view) for many queries, its pass is shared
+    support_masks  [T, K, H, W] or a list alike: 0, 1, soft values in [0, 1], 255 for unlabelled.
+                   A shot that is all 255 does not count in K.
+    query          [T, C, h, w]
+    cfg            hyper-parameters; default ``InferenceConfig.preset("clean")``
+    query_valid    bool [T, H, W] or [T, h, w]: pixels that count in H, KL and π; default all
+    proportion     [T] (or one number) π₁ known in advance; default: estimated jointly (Eq. 3)
+    history        keep a record of every step
+    callback       called as ``callback(t, step)`` for each step, with what it saw at θ⁽ᵗ⁾
+    backend        ``"native"`` needs a C compiler, CPU tensors and not float64; ``"auto"`` takes
+                   it where it can
+
+    The work is done in float64 if any feature is float64, else in float32.
+    """
+    cfg = InferenceConfig.preset("clean") if cfg is None else cfg
+    problem = build_problem(support, support_masks, query, query_valid, proportion)
+    passes = _passes(problem, cfg, backend)
+    shots = problem.shots
+    lambda_h = 1 / shots if cfg.lambda_h is None else torch.full_like(shots, cfg.lambda_h)
+    lambda_kl = 1 / shots if cfg.lambda_kl is None else torch.full_like(shots, cfg.lambda_kl)
+
+    w = _initial_prototype(problem, passes, cfg)
+    scores = passes.query_logits(_unit(w), torch.zeros_like(shots))
+    b = _initial_bias(scores, problem.valid, cfg)
+    initial_probability = torch.sigmoid(scores - (b * cfg.bias_slope)[:, None, None])
+
+    updates = cfg.reestimations() if problem.proportion is None and cfg.lambda_kl != 0 else frozenset()
+    if problem.proportion is None:
+        pi = _marginal(initial_probability, problem.valid)  # [T, 2], background and foreground
+    else:
+        pi = torch.stack([1 - problem.proportion, problem.proportion], 1)
+
+    records: list[Step] = []
+    for t in range(cfg.steps):
+        if t == min(updates, default=None):
+            lambda_kl = lambda_kl + cfg.kl_increase
+        before = (w.clone(), b.clone()) if history or callback else None
+        at_once = t in updates and cfg.schedule == "authors"
+        evaluation = passes.step(w, b, pi, lambda_h, lambda_kl, at_once)
+        if at_once:
+            pi = evaluation.marginal.clone()
+        if before:
+            records.append(_record(evaluation, lambda_h, lambda_kl, pi, cfg.epsilon, *before))
+            if callback:
+                callback(t, records[-1])
+        if t in updates and not at_once:
+            pi = evaluation.marginal.clone()
+
+    probability = torch.sigmoid(passes.query_logits(_unit(w), b * cfg.bias_slope))
+    if cfg.steps in updates:
+        pi = _marginal(probability, problem.valid)
+    area = torch.tensor([s.area_weighted for s in problem.supports], device=query.device)
+    return InferenceResult(
+        prototype=w,
+        bias=b,
+        proportion=pi[:, 1].clone(),
+        probability=probability,
+        initial_probability=initial_probability,
+        area_weighted=area.expand(len(query)).clone(),
+        config=cfg,
+        history=Step(*map(torch.stack, zip(*records, strict=True))) if history and records else None,
+    )
+
+
+def perturbed(proportion: Tensor, delta: float) -> Tensor:
+    """π₁·(1 + δ), kept inside (0, 1): the oracle with a relative size error δ (§4.3).
+
+    >>> perturbed(torch.tensor([0.2, 0.9]), 0.5)
+    tensor([0.3000, 1.0000])
+    """
+    edge = torch.finfo(proportion.dtype).eps
+    return (proportion * (1 + delta)).clamp(edge, 1 - edge)
+
+
+def _passes(problem: Problem, cfg: InferenceConfig, backend: str) -> Passes:
+    if backend not in ("auto", "torch", "native"):
+        raise ValueError(f"backend must be 'auto', 'torch' or 'native', got {backend!r}")
+    fits = problem.query.device.type == "cpu" and problem.dtype == torch.float32
+    if backend == "native" and not fits:
+        raise ValueError(
+            f"backend 'native' works on CPU tensors up to float32, got {problem.dtype} on {problem.query.device}"
+        )
+    if backend == "native" or (backend == "auto" and fits and native_status()[0]):
+        return NativePasses(problem, cfg)
+    return TorchPasses(problem, cfg)
+
+
+def _initial_prototype(problem: Problem, passes: Passes, cfg: InferenceConfig) -> Tensor:
+    w = passes.foreground_sum()
+    if cfg.prototype == "foreground":
+        share = torch.stack([(s.foreground * s.labelled).sum() / s.labelled.sum() for s in problem.supports])
+        w = w / share[:, None]
+    norms = torch.linalg.vector_norm(w, dim=1)
+    if not (norms > 0).all():
+        task = int((~(norms > 0)).nonzero()[0])
+        raise ValueError(
+            f"task {task}: the features under the support foreground are all zero: is the mask on padding?"
+        )
+    return w
+
+
+def _initial_bias(scores: Tensor, valid: Tensor, cfg: InferenceConfig) -> Tensor:
+    """Mean score over the query, in the unit of b. ``scores`` are τ·cos [T, h, w]."""
+    weight = torch.ones_like(scores) if cfg.bias_over == "all" else valid
+    mean = (scores * weight).sum((1, 2)) / weight.sum((1, 2))
+    return mean / cfg.temperature if cfg.bias_unit == "cosine" else mean
+
+
+def _marginal(probability: Tensor, valid: Tensor) -> Tensor:
+    """p̂ [T, 2] over valid pixels."""
+    weight = valid / valid.sum((1, 2), keepdim=True)
+    return torch.stack([((1 - probability) * weight).sum((1, 2)), (probability * weight).sum((1, 2))], 1)
+
+
+def _record(
+    found: Evaluation, lambda_h: Tensor, lambda_kl: Tensor, pi: Tensor, epsilon: float, w: Tensor, b: Tensor
+) -> Step:
+    ce, entropy = found.losses.clone().unbind(1)
+    kl = (found.marginal * (safe_log(found.marginal) - safe_log(pi + epsilon))).sum(1)
+    loss = ce + lambda_h * entropy + lambda_kl * kl
+    return Step(ce, entropy, kl, loss, found.marginal[:, 1].clone(), pi[:, 1], w, b)
+
+
+def _unit(w: Tensor) -> Tensor:
+    return w / torch.linalg.vector_norm(w, dim=1, keepdim=True).clamp_min(1e-12)

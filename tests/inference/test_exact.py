@@ -1,0 +1,161 @@
+"""`official` against the authors' outputs, `paper` and `clean` against autograd in float64."""
+
+import numpy as np
+import pytest
+import torch
+
+from repri.inference import InferenceConfig, infer, native_status, perturbed, true_proportion
+
+from .make import make_tasks
+from .reference import reference_infer
+
+official, official_oracle = InferenceConfig.preset("official"), InferenceConfig.preset("official-oracle")
+GOLDEN = {
+    "main": official,
+    "ce": InferenceConfig.preset("official-ce"),
+    "ce_h": InferenceConfig.preset("official-ce_h"),
+    "oracle": official_oracle,
+    "oracle_noise+0.3": official_oracle,
+    "t_pi20": official.replace(t_pi=20),
+}
+BACKENDS = ["torch", "native"]
+
+
+def need(backend):
+    if backend == "native" and not native_status()[0]:
+        pytest.skip(native_status()[1])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("shots", [1, 5])
+@pytest.mark.parametrize("setting", GOLDEN)
+def test_official_reproduces_the_authors_outputs(test_data, setting, shots, backend):
+    need(backend)
+    arrays = np.load(test_data / "golden" / "official_repri.npz")
+    data = {key: torch.from_numpy(arrays[key]) for key in arrays.files if key.startswith(f"k{shots}/")}
+    support, masks, query, truth = (data[f"k{shots}/{name}"] for name in ("fs", "gs", "fq", "gq"))
+    pi = None
+    if "oracle" in setting:
+        pi = true_proportion(truth[:, 0], query.shape[-2:])
+        pi = perturbed(pi, 0.3) if "noise" in setting else pi
+    out = infer(support, masks, query[:, 0], GOLDEN[setting], truth[:, 0] != 255, pi, backend=backend)
+
+    expected = {name: data[f"k{shots}/{setting}/{name}"] for name in ("w", "b", "pi", "p")}
+    torch.testing.assert_close(out.initial_probability, data[f"k{shots}/p0"], atol=1e-4, rtol=0)
+    torch.testing.assert_close(out.probability, expected["p"], atol=1e-4, rtol=0)
+    torch.testing.assert_close(out.proportion, expected["pi"][:, 1], atol=1e-4, rtol=0)
+    for found, wanted in ((out.prototype, expected["w"]), (out.bias, expected["b"])):
+        assert (found - wanted).norm() <= 1e-3 * wanted.norm()
+        torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-3 * wanted.abs().max().item())
+
+
+@pytest.mark.parametrize("protocol", ["paper", "clean"])
+@pytest.mark.parametrize("shots", [1, 3])
+@pytest.mark.parametrize("known", [False, True], ids=["joint", "oracle"])
+def test_float64_equals_autograd(protocol, shots, known):
+    support, masks, query, truth = make_tasks(tasks=2, shots=shots, dtype=torch.float64)
+    valid = torch.ones_like(truth, dtype=torch.bool)
+    valid[:, -8:] = False  # bottom padding
+    pi = true_proportion(truth, query.shape[-2:]) if known else None
+    out = infer(support, masks, query, InferenceConfig.preset(protocol), valid, pi, history=True)
+    for i in range(2):
+        expected = reference_infer(
+            *(support[i], masks[i], query[i]),
+            paper=protocol == "paper",
+            valid=valid[i],
+            proportion=None if pi is None else pi[i].item(),
+        )
+        for name in ("prototype", "bias", "proportion", "probability", "initial_probability"):
+            torch.testing.assert_close(getattr(out, name)[i], expected[name], atol=1e-8, rtol=1e-8)
+        steps = torch.stack([out.history.ce, out.history.entropy, out.history.kl, out.history.loss], -1)[:, i]
+        torch.testing.assert_close(steps, expected["losses"], atol=1e-8, rtol=1e-8)
+
+
+@pytest.mark.parametrize("protocol", ["paper", "clean"])
+def test_every_t_pi_equals_autograd(protocol):
+    support, masks, query, _ = make_tasks(dtype=torch.float64)
+    for t_pi in (1, 2, 25, 49, 50):
+        out = infer(support, masks, query, InferenceConfig.preset(protocol).replace(t_pi=t_pi))
+        expected = reference_infer(support[0], masks[0], query[0], paper=protocol == "paper", t_pi=t_pi)
+        torch.testing.assert_close(out.probability[0], expected["probability"], atol=1e-8, rtol=0)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("preset", ["clean", "official", "paper", "oracle", "ce", "ce_h"])
+def test_float32_backends_follow_float64(preset, backend):
+    need(backend)
+    support, masks, query, truth = make_tasks(tasks=2, shots=2, channels=40, size=(17, 13))
+    cfg = InferenceConfig.preset(preset)
+    pi = true_proportion(truth, query.shape[-2:]) if preset == "oracle" else None
+    out = infer(support, masks, query, cfg, truth != 255, pi, backend=backend)
+    exact = infer(support.double(), masks, query.double(), cfg, truth != 255, pi)
+    torch.testing.assert_close(out.probability.double(), exact.probability, atol=2e-4, rtol=0)
+    torch.testing.assert_close(out.proportion.double(), exact.proportion, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("protocol", ["paper", "clean", "official"])
+def test_closed_form_gradient_passes_gradcheck(protocol):
+    """One step with a tiny lr reveals the gradient; gradcheck compares it with finite differences."""
+    from repri.inference.passes import TorchPasses
+    from repri.inference.task import build_problem
+
+    support, masks, query, truth = make_tasks(shots=2, channels=6, size=(6, 7), dtype=torch.float64)
+    problem = build_problem(support, masks, query, truth != 255, None)
+    cfg = InferenceConfig.preset(protocol).replace(lr=1.0)
+    passes = TorchPasses(problem, cfg)
+    pi = torch.tensor([[0.8, 0.2]], dtype=torch.float64)
+    lambda_h, lambda_kl = torch.tensor([0.5]).double(), torch.tensor([1.5]).double()
+
+    class Objective(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, w, b):
+            after_w, after_b = w.clone(), b.clone()
+            found = passes.step(after_w, after_b, pi, lambda_h, lambda_kl, False)
+            ctx.save_for_backward(w - after_w, b - after_b)
+            kl = (found.marginal * (found.marginal / pi).log()).sum(1)
+            return found.losses[:, 0] + lambda_h * found.losses[:, 1] + lambda_kl * kl
+
+        @staticmethod
+        def backward(ctx, grad):
+            grad_w, grad_b = ctx.saved_tensors
+            return grad[:, None] * grad_w, grad * grad_b
+
+    w = passes.foreground_sum().clone().requires_grad_()
+    b = torch.full((1,), 0.3 if protocol == "paper" else 6.0, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(Objective.apply, (w, b), eps=1e-6, atol=1e-7)
+
+
+def test_several_proportion_updates():
+    support, masks, query, _ = make_tasks(dtype=torch.float64)
+    cfg = InferenceConfig.preset("clean").replace(t_pi=(5, 10, 30))
+    out = infer(support, masks, query, cfg, history=True)
+    used = out.history.proportion[:, 0]
+    assert [t for t in range(1, 50) if used[t] != used[t - 1]] == [4, 9, 29]
+    assert out.proportion[0] == out.history.marginal[29, 0]
+    weights = (out.history.loss - out.history.ce - out.history.entropy)[:, 0] / out.history.kl[:, 0]
+    torch.testing.assert_close(weights[[2, 3, 7, 40]].round(decimals=6), torch.tensor([1.0, 1.0, 2.0, 2.0]).double())
+
+
+def test_callback_sees_every_step():
+    support, masks, query, _ = make_tasks()
+    seen = []
+    out = infer(support, masks, query, callback=lambda t, step: seen.append((t, step)), history=True)
+    assert [t for t, _ in seen] == list(range(50))
+    torch.testing.assert_close(torch.stack([s.prototype for _, s in seen]), out.history.prototype)
+    assert out.history.loss[-1] < out.history.loss[10]
+
+
+def test_logits_of_other_images_and_resolutions():
+    support, masks, query, _ = make_tasks(tasks=3, shots=2)
+    for preset in ("clean", "paper"):
+        out = infer(support, masks, query, InferenceConfig.preset(preset), backend="torch")
+        torch.testing.assert_close(torch.sigmoid(out.logits(query)), out.probability)
+        assert out.logits(support).shape == (3, 2, 9, 11)
+        larger = torch.nn.functional.interpolate(query, scale_factor=2)
+        torch.testing.assert_close(out.logits(larger)[:, ::2, ::2], out.logits(query))
+    single = infer(support[:1], masks[:1], query[:1])
+    torch.testing.assert_close(single.logits(query[0]), single.logits(query[:1])[0])
+    with pytest.raises(ValueError, match="C = 24"):
+        out.logits(query[:, :5])
+    with pytest.raises(ValueError, match="3"):
+        out.logits(query[:2])

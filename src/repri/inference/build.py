@@ -54,10 +54,14 @@ def _load_library() -> tuple[ctypes.CDLL | None, str]:
     folder = Path(os.environ.get("REPRI_CACHE") or platformdirs.user_cache_dir("repri", appauthor=False))
     path = folder / f"kernel-{key[:16]}.so"
     try:
-        if not path.exists():
-            path = _build(compiler, path)
+        if path.exists():
+            try:
+                return _declare(ctypes.CDLL(str(path))), str(path)
+            except (OSError, AttributeError):
+                pass  # damaged: build it again
+        path = _build(compiler, path)
         return _declare(ctypes.CDLL(str(path))), str(path)
-    except (OSError, subprocess.SubprocessError) as error:
+    except (OSError, AttributeError, subprocess.SubprocessError) as error:
         return None, f"building the kernel failed: {str(error).splitlines()[0]}"
 
 

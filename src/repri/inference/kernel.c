@@ -9,7 +9,7 @@
  * Rows are stored as int16 with one scale a row, which moves half the bytes of float32 and
  * keeps an absolute error of at most 1.6e-5 of the row's largest entry; sums are float32
  * within a chunk of rows and float64 across chunks. Chunks do not depend on the number of
- * threads, so the result does not either, to the last bit.
+ * threads, so the sums do not either, to the last bit.
  */
 #include <math.h>
 #include <stdint.h>
@@ -91,7 +91,10 @@ INLINE void dots(const int tasks, const int16_t *rows, int64_t stride, const flo
         for (int r = 0; r < ROWS; r++) acc[t][r] = (vfloat){0};
     for (int64_t c = 0; c < stride; c += LANES) {
         vfloat z[ROWS];
-        for (int r = 0; r < ROWS; r++) z[r] = load(rows + r * stride + c);
+        for (int r = 0; r < ROWS; r++) {
+            z[r] = load(rows + r * stride + c);
+            if (c % 32 == 0) __builtin_prefetch(rows + (r + BATCH) * stride + c); /* a cache line of the next batch */
+        }
         for (int t = 0; t < tasks; t++) {
             vfloat u = at(unit + t * stride + c);
             for (int r = 0; r < ROWS; r++) acc[t][r] += u * z[r];

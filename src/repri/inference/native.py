@@ -20,7 +20,7 @@ STRIDE_MULTIPLE, BATCH = 16, 16
 FOREGROUND = 1
 SUM_FIELDS = 7
 
-CHUNK_ROWS = 256
+CHUNK_ROWS = 512
 """Rows summed in float32 before the float64 sum: enough to hide the bookkeeping, few enough to
 give many threads work."""
 SHARED_TASKS = 16
@@ -62,7 +62,9 @@ class NativePasses:
         self.rows[:, self.channels :] = 0
         self.inv_norm, self.norm, self.weight_fg, self.weight_bg = torch.zeros(4, starts[-1]).unbind()
         for index, (images, start, length) in enumerate(zip(sets, starts, lengths, strict=False)):
-            self._pack(images, start, "support" if index < support_sets else "query")
+            support = index < support_sets
+            name = f"task {index}: support" if support else f"task {index - support_sets}: query"
+            self._pack(images, start, name)
             self.rows[start + length : starts[index + 1]] = 0
         for start, length, (fg, bg) in zip(starts, lengths, support_weights(problem), strict=False):
             self.weight_fg[start : start + length] = fg

@@ -71,17 +71,18 @@ class TorchPasses:
         dtype = problem.dtype
         self.size = problem.query.shape[-2:]
         self.cfg, self.temperature, self.epsilon = cfg, cfg.temperature, cfg.epsilon
-        self.query = unit_rows([image[None] for image in problem.query], dtype, "query")  # [T, N, C]
+        self.query = unit_rows([image[None] for image in problem.query], dtype, "query", 0)  # [T, N, C]
         self.query_weight = (problem.valid / problem.valid.sum((1, 2), keepdim=True)).flatten(1)  # [T, N]
 
         # Supports of one shape are stacked into one product; ragged ones take a product each.
         sets, weights = [s.features for s in problem.supports], support_weights(problem)
         stacked = len({s.shape for s in sets}) == 1
-        groups = [slice(None)] if stacked else [slice(i, i + 1) for i in range(len(sets))]
+        groups = [slice(0, len(sets))] if stacked else [slice(i, i + 1) for i in range(len(sets))]
         self.supports = []
         for group in groups:
             fg, bg = (torch.stack(side) for side in zip(*weights[group], strict=True))
-            self.supports.append((unit_rows(sets[group], dtype, "support"), fg, bg))  # [S, K·N, C], [S, K·N] twice
+            rows = unit_rows(sets[group], dtype, "support", group.start)
+            self.supports.append((rows, fg, bg))  # [S, K·N, C], [S, K·N], [S, K·N]
 
     def foreground_sum(self) -> Tensor:
         sums = torch.cat([(fg[:, None] @ rows)[:, 0] for rows, fg, _ in self.supports])
@@ -156,7 +157,7 @@ def posteriors(logits: Tensor, epsilon: float) -> tuple[Tensor, Tensor, Tensor, 
     return p, torch.sigmoid(-logits), log_sigmoid(logits), log_sigmoid(-logits)
 
 
-def unit_rows(image_sets: list[Tensor], dtype: torch.dtype, name: str) -> Tensor:
+def unit_rows(image_sets: list[Tensor], dtype: torch.dtype, name: str, first_task: int) -> Tensor:
     """S sets of images [K, C, h, w] of one shape → rows of unit length [S, K·h·w, C], the only
     copy of the features that is made. A zero row stays zero."""
     shots, channels, h, w = image_sets[0].shape
@@ -165,8 +166,10 @@ def unit_rows(image_sets: list[Tensor], dtype: torch.dtype, name: str) -> Tensor
         row.copy_(images.flatten(2).mT)
     norm = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
     if not norm.isfinite().all() or norm.amax() < 1e-15:  # not finite, or the squares over- or underflowed
-        if not rows.isfinite().all():
-            raise ValueError(not_finite_message(name, int((~rows.isfinite().all(-1)).sum())))
+        bad = (~rows.isfinite().all(-1)).flatten(1).sum(1)
+        if bad.any():
+            task = int(bad.nonzero()[0])
+            raise ValueError(not_finite_message(f"task {first_task + task}: {name}", int(bad[task])))
         largest = rows.abs().amax(-1, keepdim=True)
         rows.div_(torch.where(largest > 0, largest, 1))
         norm = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)

@@ -18,6 +18,11 @@ from .task import Problem, build_problem
 __all__ = ["InferenceResult", "Step", "infer", "perturbed"]
 
 
+NATIVE_FROM = 2**15
+"""Values a query image must have for ``backend="auto"`` to take the compiled kernel, whose rows
+are rounded to 16 bits: below, there is little to gain."""
+
+
 class Step(NamedTuple):
     """What step t saw at θ⁽ᵗ⁾; in ``InferenceResult.history`` every field has one more axis, t, first."""
 
@@ -107,7 +112,7 @@ def infer(
     history        keep a record of every step
     callback       called as ``callback(t, step)`` for each step, with what it saw at θ⁽ᵗ⁾
     backend        ``"native"`` needs a C compiler, CPU tensors and not float64; ``"auto"`` takes
-                   it where it can
+                   it where it can, for images of 2¹⁵ feature values or more
 
     The work is done in float64 if any feature is float64, else in float32.
     """
@@ -137,13 +142,13 @@ def infer(
         at_once = t in updates and cfg.schedule == "authors"
         evaluation = passes.step(w, b, pi, lambda_h, lambda_kl, at_once)
         if at_once:
-            pi = evaluation.marginal.clone()
+            pi = evaluation.marginal.clone(memory_format=torch.contiguous_format)
         if before:
             records.append(_record(evaluation, lambda_h, lambda_kl, pi, cfg.epsilon, *before))
             if callback:
                 callback(t, records[-1])
         if t in updates and not at_once:
-            pi = evaluation.marginal.clone()
+            pi = evaluation.marginal.clone(memory_format=torch.contiguous_format)
 
     probability = torch.sigmoid(passes.query_logits(_unit(w), b * cfg.bias_slope))
     if cfg.steps in updates:
@@ -179,7 +184,8 @@ def _passes(problem: Problem, cfg: InferenceConfig, backend: str) -> Passes:
         raise ValueError(
             f"backend 'native' works on CPU tensors up to float32, got {problem.dtype} on {problem.query.device}"
         )
-    if backend == "native" or (backend == "auto" and fits and native_status()[0]):
+    large = problem.query[0].numel() >= NATIVE_FROM
+    if backend == "native" or (backend == "auto" and fits and large and native_status()[0]):
         return NativePasses(problem, cfg)
     return TorchPasses(problem, cfg)
 
@@ -189,6 +195,7 @@ def _initial_prototype(problem: Problem, passes: Passes, cfg: InferenceConfig) -
     if cfg.prototype == "foreground":
         share = torch.stack([(s.foreground * s.labelled).sum() / s.labelled.sum() for s in problem.supports])
         w = w / share[:, None]
+    w = w.clone(memory_format=torch.contiguous_format)  # the steps work in place
     norms = torch.linalg.vector_norm(w, dim=1)
     if not (norms > 0).all():
         task = int((~(norms > 0)).nonzero()[0])

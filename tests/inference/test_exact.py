@@ -110,7 +110,7 @@ def test_closed_form_gradient_passes_gradcheck(protocol):
         @staticmethod
         def forward(ctx, w, b):
             after_w, after_b = w.clone(), b.clone()
-            found = passes.step(after_w, after_b, pi, lambda_h, lambda_kl, False)
+            found = passes.step(after_w, after_b, pi, lambda_h, lambda_kl, False, True)
             ctx.save_for_backward(w - after_w, b - after_b)
             kl = (found.marginal * (found.marginal / pi).log()).sum(1)
             return found.losses[:, 0] + lambda_h * found.losses[:, 1] + lambda_kl * kl

@@ -173,8 +173,11 @@ def test_true_proportion():
     masks[1] = 1
     masks[2, 1, 1] = 1  # lost by nearest at 4×4
     torch.testing.assert_close(true_proportion(masks, (4, 4)), torch.tensor([0.5, 1.0, 1 / 64]))
-    with pytest.raises(ValueError, match=r"\[T, H, W\]"):
-        true_proportion(masks[0], (4, 4))
+    torch.testing.assert_close(true_proportion(masks[:, None], (4, 4))[:, 0], true_proportion(masks, (4, 4)))
+    with pytest.raises(ValueError, match=r"H, W\], got shape \[8\]"):
+        true_proportion(masks[0, 0], (4, 4))
+    with pytest.raises(ValueError, match=r"size must be \(h, w\)"):
+        true_proportion(masks, (4,))
     with pytest.raises(ValueError, match="mask 0 has no labelled pixel"):
         true_proportion(torch.full((1, 4, 4), 255), (2, 2))
 

@@ -99,8 +99,9 @@ class NativePasses:
         return logits.unflatten(1, self.size)
 
     def step(
-        self, w: Tensor, b: Tensor, pi: Tensor, lambda_h: Tensor, lambda_kl: Tensor, reestimate: bool
+        self, w: Tensor, b: Tensor, pi: Tensor, lambda_h: Tensor, lambda_kl: Tensor, reestimate: bool, losses: bool
     ) -> Evaluation:
+        # CE and H come for free here, asked for or not
         pointers = (tensor.data_ptr() for tensor in (w, b, pi, lambda_h, lambda_kl))
         self.library.repri_step(ctypes.byref(self.plan), *pointers, reestimate)
         return self.evaluation

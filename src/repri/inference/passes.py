@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from .config import InferenceConfig
@@ -32,7 +33,7 @@ class Evaluation(NamedTuple):
     marginal: Tensor
     """[T, 2] p̂, background and foreground."""
     losses: Tensor
-    """[T, 2] CE and H."""
+    """[T, 2] CE and H; undefined unless asked for."""
 
 
 class Passes(Protocol):
@@ -47,10 +48,10 @@ class Passes(Protocol):
         ...
 
     def step(
-        self, w: Tensor, b: Tensor, pi: Tensor, lambda_h: Tensor, lambda_kl: Tensor, reestimate: bool
+        self, w: Tensor, b: Tensor, pi: Tensor, lambda_h: Tensor, lambda_kl: Tensor, reestimate: bool, losses: bool
     ) -> Evaluation:
         """One gradient step on w [T, C] and b [T], in place, towards π [T, 2] with weights λ [T];
-        ``reestimate`` takes π = p̂ of this very θ instead."""
+        ``reestimate`` takes π = p̂ of this very θ instead, ``losses`` asks for the value of CE and H."""
         ...
 
 
@@ -93,11 +94,11 @@ class TorchPasses:
         return logits.unflatten(1, self.size)
 
     def step(
-        self, w: Tensor, b: Tensor, pi: Tensor, lambda_h: Tensor, lambda_kl: Tensor, reestimate: bool
+        self, w: Tensor, b: Tensor, pi: Tensor, lambda_h: Tensor, lambda_kl: Tensor, reestimate: bool, losses: bool
     ) -> Evaluation:
         length = torch.linalg.vector_norm(w, dim=1, keepdim=True).clamp_min(1e-12)
         unit = w / length
-        vectors, scalars, evaluation = self._sums(unit, b * self.cfg.bias_slope)
+        vectors, scalars, evaluation = self._sums(unit, b * self.cfg.bias_slope, losses)
         marginal = evaluation.marginal
         log_ratio = safe_log(marginal) - safe_log((marginal if reestimate else pi) + self.epsilon)
         kappa = log_ratio[:, 1] - log_ratio[:, 0]
@@ -108,9 +109,10 @@ class TorchPasses:
         b += (self.cfg.lr * self.cfg.bias_slope) * torch.linalg.vecdot(terms, scalars)
         return evaluation
 
-    def _sums(self, unit: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Evaluation]:
+    def _sums(self, unit: Tensor, bias: Tensor, losses: bool) -> tuple[Tensor, Tensor, Evaluation]:
         """Σ g·ẑ [T, 3, C] and Σ g [T, 3] of CE, H and p̂, and the values that come with them."""
-        ce_vectors, ce_scalars, ce = [], [], []
+        e, values = self.epsilon, torch.zeros(len(unit), 2, dtype=unit.dtype, device=unit.device)
+        ce_vectors, ce_scalars = [], []
         start = 0
         for rows, fg, bg in self.supports:
             tasks = len(unit) if len(self.supports) == 1 else len(rows)
@@ -118,27 +120,29 @@ class TorchPasses:
             # [S, M, C]: S support sets, each with the M classifiers that share it
             classifiers = unit[mine].unflatten(0, (len(rows), -1))
             logits = self.temperature * (classifiers @ rows.mT) - bias[mine].unflatten(0, (len(rows), -1))[..., None]
-            p, q, log_p, log_q = posteriors(logits, self.epsilon)
+            p, q = posteriors(logits, e)
             fg, bg = fg[:, None], bg[:, None]
-            e = self.epsilon
             g = p * q * (bg / (q + e) - fg / (p + e)) if e > 0 else bg * p - fg * q
             ce_vectors.append((g @ rows).flatten(0, 1))
             ce_scalars.append(g.sum(-1).flatten())
-            ce.append(-(fg * log_p + bg * log_q).sum(-1).flatten())
+            if losses:
+                log_p, log_q = log_posteriors(logits, e)
+                values[mine, 0] = -(fg * log_p + bg * log_q).sum(-1).flatten()
 
         logits = self.query_logits(unit, bias).flatten(1)
-        v, (p, q, log_p, log_q) = self.query_weight, posteriors(logits, self.epsilon)
+        v, (p, q) = self.query_weight, posteriors(logits, e)
         g_p = v * p * q
-        if self.epsilon > 0:
-            g_h = g_p * (log_q - log_p + q / (q + self.epsilon) - p / (p + self.epsilon))
+        if losses or e > 0:
+            log_p, log_q = log_posteriors(logits, e)
+            values[:, 1] = -(v * (p * log_p + q * log_q)).sum(-1)
+            g_h = g_p * (log_q - log_p + q / (q + e) - p / (p + e)) if e > 0 else -g_p * logits
         else:
             g_h = -g_p * logits
         g = torch.stack([g_h, g_p], 1)  # [T, 2, N]
-        entropy = -(v * (p * log_p + q * log_q)).sum(-1)
         vectors = torch.cat([torch.cat(ce_vectors)[:, None], g @ self.query], 1)
         scalars = torch.cat([torch.cat(ce_scalars)[:, None], g.sum(-1)], 1)
         marginal = torch.stack([(v * q).sum(-1), (v * p).sum(-1)], 1)
-        return vectors, scalars, Evaluation(marginal, torch.stack([torch.cat(ce), entropy], 1))
+        return vectors, scalars, Evaluation(marginal, values)
 
 
 def safe_log(probability: Tensor) -> Tensor:
@@ -146,15 +150,18 @@ def safe_log(probability: Tensor) -> Tensor:
     return probability.clamp_min(torch.finfo(probability.dtype).tiny).log()
 
 
-def posteriors(logits: Tensor, epsilon: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """p, q = 1 − p, log p, log q of logits; with epsilon > 0 in the arithmetic of code that takes
-    1 − p and log(p + epsilon), rounding included."""
+def posteriors(logits: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
+    """p and 1 − p of logits; with epsilon > 0 as code does it that subtracts, rounding included."""
     p = torch.sigmoid(logits)
+    return p, 1 - p if epsilon > 0 else torch.sigmoid(-logits)
+
+
+def log_posteriors(logits: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
+    """Their logarithms, log(p + epsilon) if epsilon > 0."""
     if epsilon > 0:
-        q = 1 - p
-        return p, q, (p + epsilon).log(), (q + epsilon).log()
-    log_sigmoid = torch.nn.functional.logsigmoid
-    return p, torch.sigmoid(-logits), log_sigmoid(logits), log_sigmoid(-logits)
+        p, q = posteriors(logits, epsilon)
+        return (p + epsilon).log(), (q + epsilon).log()
+    return F.logsigmoid(logits), F.logsigmoid(-logits)
 
 
 def unit_rows(image_sets: list[Tensor], dtype: torch.dtype, name: str, first_task: int) -> Tensor:

@@ -138,15 +138,18 @@ def infer(
     for t in range(cfg.steps):
         if t == min(updates, default=None):
             lambda_kl = lambda_kl + cfg.kl_increase
-        before = (w.clone(), b.clone()) if history or callback else None
+        watched = history or callback is not None
+        before = (w.clone(), b.clone()) if watched else None
         at_once = t in updates and cfg.schedule == "authors"
-        evaluation = passes.step(w, b, pi, lambda_h, lambda_kl, at_once)
+        evaluation = passes.step(w, b, pi, lambda_h, lambda_kl, at_once, watched)
         if at_once:
             pi = evaluation.marginal.clone(memory_format=torch.contiguous_format)
         if before:
-            records.append(_record(evaluation, lambda_h, lambda_kl, pi, cfg.epsilon, *before))
+            step = _record(evaluation, lambda_h, lambda_kl, pi, cfg.epsilon, *before)
+            if history:
+                records.append(step)
             if callback:
-                callback(t, records[-1])
+                callback(t, step)
         if t in updates and not at_once:
             pi = evaluation.marginal.clone(memory_format=torch.contiguous_format)
 
@@ -162,7 +165,7 @@ def infer(
         initial_probability=initial_probability,
         area_weighted=area.expand(len(query)).clone(),
         config=cfg,
-        history=Step(*map(torch.stack, zip(*records, strict=True))) if history and records else None,
+        history=Step(*map(torch.stack, zip(*records, strict=True))) if records else None,
     )
 
 

@@ -73,8 +73,8 @@ def area_labels(masks: Tensor, size: tuple[int, int], dtype: torch.dtype = torch
     return foreground / share.clamp_min(1e-12), (share > 0).to(dtype)
 
 
-def true_proportion(masks: Tensor, size: tuple[int, int]) -> Tensor:
-    """π*₁ [T] of masks [T, H, W] at feature size (h, w), unlabelled pixels left out (Eq. 4).
+def true_proportion(masks: Tensor, size: Sequence[int]) -> Tensor:
+    """π*₁ […] of masks […, H, W] at feature size (h, w), unlabelled pixels left out (Eq. 4).
 
     An object that nearest downsampling loses is measured by area, so that π* > 0 whenever
     there is an object.
@@ -82,21 +82,21 @@ def true_proportion(masks: Tensor, size: tuple[int, int]) -> Tensor:
     >>> true_proportion(torch.tensor([[[0, 1], [255, 1]]]), (2, 2))
     tensor([0.6667])
     """
-    if masks.ndim != 3:
-        raise ValueError(f"true_proportion takes masks [T, H, W], got shape {list(masks.shape)}")
+    if masks.ndim < 2 or masks.numel() == 0:
+        raise ValueError(f"true_proportion takes masks […, H, W], got shape {list(masks.shape)}")
     if len(size) != 2 or min(size) < 1:
-        raise ValueError(f"size must be (h, w) with h, w ≥ 1, got {size!r}")
-    masks = check_masks(masks, "masks")
-    size = (int(size[0]), int(size[1]))
-    foreground, labelled = resize_labels(masks, size)
-    lost = (foreground.sum((1, 2)) == 0) & (torch.where(masks != IGNORE, masks, 0) > 0).any(-1).any(-1)
+        raise ValueError(f"size must be (h, w) with h, w ≥ 1, got {tuple(size)!r}")
+    cells = (int(size[0]), int(size[1]))
+    flat = check_masks(masks.detach().reshape(-1, *masks.shape[-2:]), "masks")
+    foreground, labelled = resize_labels(flat, cells)
+    lost = (foreground.sum((1, 2)) == 0) & (torch.where(flat != IGNORE, flat, 0) > 0).any(-1).any(-1)
     if lost.any():
-        foreground[lost], labelled[lost] = area_labels(masks[lost], size)
+        foreground[lost], labelled[lost] = area_labels(flat[lost], cells)
     count = labelled.sum((1, 2))
     if (count == 0).any():
-        task = int((count == 0).nonzero()[0])
-        raise ValueError(f"mask {task} has no labelled pixel at {size[0]}×{size[1]}: its proportion is undefined")
-    return foreground.mul(labelled).sum((1, 2)) / count
+        index = int((count == 0).nonzero()[0])
+        raise ValueError(f"mask {index} has no labelled pixel at {cells[0]}×{cells[1]}: its proportion is undefined")
+    return ((foreground * labelled).sum((1, 2)) / count).reshape(masks.shape[:-2])
 
 
 def build_problem(
@@ -228,7 +228,7 @@ def _build_proportion(
     except (TypeError, ValueError, RuntimeError):
         raise ValueError(f"proportion must be a number or a tensor [T], got {_describe(proportion)}") from None
     if pi.ndim == 0:
-        pi = pi.expand(tasks).clone()
+        pi = pi.repeat(tasks)
     if pi.shape != (tasks,):
         raise ValueError(f"proportion must be one number per task, [{tasks}], got shape {list(pi.shape)}")
     if not ((pi > 0) & (pi < 1)).all():

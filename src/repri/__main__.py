@@ -1,0 +1,5 @@
+"""``python -m repri`` is ``repri``."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,52 @@
+"""The ``repri`` command: one module per command, each of which imports torch only when it runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from . import demo, info
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="repri",
+    help="Few-shot segmentation by transductive inference (RePRI, CVPR 2021).",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: rich alone would double the time it takes
+)
+app.command("demo")(demo.demo)
+app.command("info")(info.info)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from repri import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """A user's mistake is one sentence on stderr and exit code 1; REPRI_DEBUG=1 shows the traceback."""
+    try:
+        app()
+    except (ValueError, ImportError) as error:
+        if os.environ.get("REPRI_DEBUG"):
+            raise
+        print(f"repri: {error}", file=sys.stderr)
+        sys.exit(1)

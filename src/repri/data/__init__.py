@@ -1,0 +1,1 @@
+"""§4: images and masks."""

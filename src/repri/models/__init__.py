@@ -1,0 +1,1 @@
+"""§3.2: feature extractors."""

@@ -327,32 +327,23 @@ void repri_step(const plan *s, float *w, float *b, const float *pi, const float 
 
 /* One pixel: quantise, and measure it before and after. Returns whether a value is not finite. */
 static int pack_row(const float *restrict z, int64_t channels, int16_t *restrict row, float *inv_norm, float *norm) {
-    float largest = 0, square = 0, exact_square = 0, probe = 0;
-#pragma omp simd reduction(max : largest) reduction(+ : probe)
-    for (int64_t c = 0; c < channels; c++) {
-        float a = fabsf(z[c]);
-        largest = a > largest ? a : largest;
-        probe += 0.f * a; /* NaN as soon as one value is NaN or Inf */
-    }
+    float largest = 0, square = 0, exact_square = 0;
+#pragma omp simd reduction(max : largest)
+    for (int64_t c = 0; c < channels; c++) largest = fabsf(z[c]) > largest ? fabsf(z[c]) : largest;
     /* the scale of a subnormal row would overflow: such a row counts as zero */
-    const int usable = probe == 0 && largest > 1e-34f;
-    const float scale = usable ? 32767.f / largest : 0.f;
-    if (!usable) {
-        memset(row, 0, channels * sizeof *row);
-        *inv_norm = *norm = 0;
-        return probe != 0;
-    }
+    const float scale = largest > 1e-34f ? 32767.f / largest : 0.f;
 #pragma omp simd reduction(+ : square, exact_square)
     for (int64_t c = 0; c < channels; c++) {
-        float v = z[c] * scale;
-        int32_t q = (int32_t)(v + (v < 0 ? -0.5f : 0.5f));
+        float v = z[c] * scale; /* NaN if z[c] is, or if it is infinite and the scale therefore 0 */
+        exact_square += v * v;
+        v = v + (v < 0 ? -0.5f : 0.5f);
+        int32_t q = (int32_t)(v == v ? v : 0.f);
         row[c] = (int16_t)q;
         square += (float)q * (float)q;
-        exact_square += v * v;
     }
-    *inv_norm = 1.f / sqrtf(square);
-    *norm = sqrtf(exact_square) / scale;
-    return 0;
+    *inv_norm = square > 0 ? 1.f / sqrtf(square) : 0.f;
+    *norm = square > 0 ? sqrtf(exact_square) / scale : 0.f;
+    return exact_square != exact_square;
 }
 
 /* One image [channels, pixels], any strides, to int16 rows [pixels, stride], 1 / |row| and the
@@ -361,7 +352,7 @@ static int pack_row(const float *restrict z, int64_t channels, int16_t *restrict
 int64_t repri_pack(const float *image, int64_t channels, int64_t pixels, int64_t channel_stride, int64_t pixel_stride,
                    int16_t *rows, int64_t stride, float *inv_norm, float *norm, int32_t threads) {
     int64_t bad = 0, failed = 0;
-    const int64_t pitch = channels + 17; /* off the power of two, which would fill one cache set */
+    const int64_t pitch = (channels + 15) / 16 * 16 + 16; /* off the power of two, which would fill one cache set */
 #pragma omp parallel num_threads(threads) reduction(+ : bad, failed)
     {
         float *tile = malloc(TILE * pitch * sizeof *tile);

@@ -1,4 +1,4 @@
-"""Who may import whom: read from the imports, so that the picture in the docs stays true."""
+"""Who may import whom, read from the imports."""
 
 import ast
 from pathlib import Path
@@ -42,7 +42,7 @@ def test_dependencies_point_one_way(path):
     room = parts[0].removesuffix(".py")
     if room in EVERYTHING:
         return
-    assert room in ALLOWED, f"{room} has no place in the house yet: add it to ALLOWED and to the docs"
+    assert room in ALLOWED, f"{room} has no place in the house yet: add it to ALLOWED"
     extra = rooms_imported(path) - {room} - ALLOWED[room]
     assert not extra, f"{path} imports {sorted(extra)}"
 
@@ -57,4 +57,5 @@ def test_pickles_are_never_trusted():
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "torch.load":
-                assert any(k.arg == "weights_only" for k in node.keywords), path
+                trusted = [ast.unparse(k.value) for k in node.keywords if k.arg == "weights_only"]
+                assert trusted == ["True"], path

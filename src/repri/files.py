@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,15 +15,10 @@ __all__ = ["atomic", "check_writable"]
 def atomic(path: Path) -> Generator[Path]:
     """A temporary name beside ``path``, with its suffix, that becomes ``path`` if the block ends well."""
     check_writable(path)
-    handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
+    temporary = path.with_name(f".{os.getpid()}-{threading.get_ident()}{path.suffix}")
     try:
         yield temporary
-        temporary.chmod(0o666 & ~_umask())  # mkstemp's files are private
         os.replace(temporary, path)
-    except OSError as error:
-        raise ValueError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -34,13 +29,10 @@ def check_writable(path: Path) -> None:
         if path.is_dir():
             raise ValueError(f"cannot write {path}: it is a folder; give a file name")
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path.parent):
+        existed = path.exists()
+        with path.open("ab"):
             pass
+        if not existed:
+            path.unlink()
     except OSError as error:
         raise ValueError(f"cannot write {path}: {error.strerror or error}; choose another place") from error
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current

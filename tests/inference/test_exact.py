@@ -157,5 +157,7 @@ def test_logits_of_other_images_and_resolutions():
     torch.testing.assert_close(single.logits(query[0]), single.logits(query[:1])[0])
     with pytest.raises(ValueError, match="C = 24"):
         out.logits(query[:, :5])
-    with pytest.raises(ValueError, match="3"):
+    with pytest.raises(ValueError, match="features hold 2 tasks and the classifier 3"):
         out.logits(query[:2])
+    with pytest.raises(ValueError, match="NaN or Inf"):
+        out.logits(query * float("nan"))

@@ -133,5 +133,9 @@ def test_native_takes_any_layout(seed, channels, dtype, channels_last):
         support = support.permute(0, 1, 3, 4, 2).contiguous().permute(0, 1, 4, 2, 3)
         query = query.contiguous(memory_format=torch.channels_last)
     assert_same(run(support, masks, query, backend="native"), run(support, masks, query), atol=2e-4)
+    few = InferenceConfig.preset("clean").replace(steps=2)
+    for thin in (lambda x: x[..., :1], lambda x: x[..., :1, :], lambda x: x[..., :1].mT.contiguous().mT):
+        one = (thin(support), torch.ones(2, 2, 4, 4), thin(query), few)
+        assert_same(infer(*one, backend="native"), infer(*one, backend="torch"), atol=2e-4)
     crop = (support[..., 1:-1], masks[..., 4:-4], query[..., 1:-1])  # strided in both directions
     assert_same(run(*crop, backend="native"), run(*crop), atol=2e-4)

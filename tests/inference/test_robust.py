@@ -61,6 +61,15 @@ BAD = {
     "valid shape": (lambda t: t.update(query_valid=torch.ones(9, 11).bool()), r"\[T, H, W\] with T = 2"),
     "nothing valid": (lambda t: t.update(query_valid=torch.zeros(2, 9, 11).bool()), "task 0: query_valid leaves no"),
     "zero features": (edit("support", torch.zeros_like), "are all zero"),
+    "no configuration": (lambda t: t.update(cfg="clean"), "cfg must be an InferenceConfig"),
+    "oracle without π": (lambda t: t.update(cfg=InferenceConfig.preset("oracle")), "give proportion="),
+    "complex masks": (edit("support_masks", lambda m: m * 1j), "must hold numbers, got torch.complex64"),
+    "expanded to another T": (
+        lambda t: t.update(
+            support=t["support"][:1].expand(3, -1, -1, -1, -1), support_masks=t["support_masks"][[0] * 3]
+        ),
+        "support holds 3 tasks and query 2",
+    ),
     "backend": (lambda t: t.update(backend="cuda"), "'auto', 'torch' or 'native', got 'cuda'"),
 }
 
@@ -88,6 +97,8 @@ def test_bad_input_is_one_sentence(case, backend):
         ({"lr": float("nan")}, "lr must be a finite number"),
         ({"lambda_kl": -1}, "lambda_kl must be a finite number ≥ 0"),
         ({"t_pi": 0}, "t_pi must be None, an integer ≥ 1 or several"),
+        ({"epsilon": 1e-50}, "epsilon must be 0 or at least 1e-30"),
+        ({"lr": 10**400}, "lr must be a finite number"),
         ({"bias_unit": "tau"}, "bias_unit must be 'logit' or 'cosine', got 'tau'"),
     ],
 )
@@ -117,13 +128,16 @@ def test_extremes_stay_finite(preset, backend):
         (masks, cfg, 1 - 1e-7),
         (masks, cfg, perturbed(torch.tensor([0.6]), 5.0)),
     ]
+    if cfg.needs_proportion:
+        cases = [(m, c, pi or 0.3) if not isinstance(pi, torch.Tensor) else (m, c, pi) for m, c, pi in cases]
     for m, c, pi in cases:
         out = infer(support, m, query, c, proportion=pi, history=True, backend=backend)
         for name in ("prototype", "bias", "proportion", "probability"):
             assert getattr(out, name).isfinite().all(), (name, c, pi)
         assert all(x.isfinite().all() for x in out.history)
         assert ((out.probability >= 0) & (out.probability <= 1)).all()
-    zeros = infer(support, masks, torch.zeros_like(query), cfg, backend=backend)
+    pi = 0.3 if cfg.needs_proportion else None
+    zeros = infer(support, masks, torch.zeros_like(query), cfg, proportion=pi, backend=backend)
     assert zeros.probability.isfinite().all()
 
 
@@ -143,7 +157,9 @@ def test_soft_masks():
     support, masks, query, _ = make_tasks(tasks=2, shots=2, dtype=torch.float64)
     hard = infer(support, masks, query)
     torch.testing.assert_close(infer(support, masks.double(), query).probability, hard.probability)
-    torch.testing.assert_close(infer(support, (masks == 1), query).area_weighted, hard.area_weighted)
+    two_valued = masks.where(masks != 255, 0)
+    as_bool = infer(support, two_valued == 1, query)
+    torch.testing.assert_close(as_bool.probability, infer(support, two_valued, query).probability)
     soft = torch.where(masks == 255, 255.0, masks * 0.8 + 0.1 * (masks == 0))
     out = infer(support, soft, query)
     assert out.probability.isfinite().all()
@@ -174,12 +190,70 @@ def test_true_proportion():
     masks[2, 1, 1] = 1  # lost by nearest at 4×4
     torch.testing.assert_close(true_proportion(masks, (4, 4)), torch.tensor([0.5, 1.0, 1 / 64]))
     torch.testing.assert_close(true_proportion(masks[:, None], (4, 4))[:, 0], true_proportion(masks, (4, 4)))
-    with pytest.raises(ValueError, match=r"H, W\], got shape \[8\]"):
-        true_proportion(masks[0, 0], (4, 4))
-    with pytest.raises(ValueError, match=r"size must be \(h, w\)"):
-        true_proportion(masks, (4,))
+    for wrong in (masks[0, 0], masks.numpy()):
+        with pytest.raises(ValueError, match=r"a tensor of masks \[…, H, W\], got"):
+            true_proportion(wrong, (4, 4))
+    for size in ((4,), (4.5, 4), 4):
+        with pytest.raises(ValueError, match=r"size must be two integers \(h, w\)"):
+            true_proportion(masks, size)
     with pytest.raises(ValueError, match="mask 0 has no labelled pixel"):
         true_proportion(torch.full((1, 4, 4), 255), (2, 2))
+
+
+def test_perturbed():
+    torch.testing.assert_close(perturbed([0.2, 0.9], 0.5), torch.tensor([0.3, 1.0]))
+    assert 0 < perturbed(torch.tensor(0.9).double(), 0.5).float() < 1
+    assert 0 < perturbed(0.3, -2.0) < 1
+    with pytest.raises(ValueError, match="delta must be finite"):
+        perturbed(0.3, float("nan"))
+
+
+@pytest.mark.skipif(not native_status()[0], reason="the compiled kernel is not available")
+def test_torch_defaults_do_not_reach_the_kernel():
+    support, masks, query, _ = make_tasks(channels=64)
+    expected = infer(support, masks, query, backend="native").probability
+    before = torch.get_default_dtype()
+    try:
+        for dtype in (torch.float64, torch.float16):
+            torch.set_default_dtype(dtype)
+            assert torch.equal(infer(support, masks, query, backend="native").probability, expected)
+    finally:
+        torch.set_default_dtype(before)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        for backend in ("torch", "native"):
+            out = infer(support, masks, query, backend=backend)
+            torch.testing.assert_close(out.probability, expected, atol=1e-4, rtol=0)
+            torch.testing.assert_close(torch.sigmoid(out.logits(query)), out.probability, atol=1e-5, rtol=0)
+
+
+@pytest.mark.skipif(not native_status()[0], reason="the compiled kernel is not available")
+def test_losses_of_saturated_classifiers():
+    support, masks, query, _ = make_tasks(shots=2, noise=0.05)
+    for epsilon in (0.0, 1e-10):
+        cfg = InferenceConfig.preset("clean").replace(temperature=2000.0, steps=1, epsilon=epsilon)
+        a, b = (infer(support, masks, query, cfg, history=True, backend=x).history for x in ("torch", "native"))
+        torch.testing.assert_close(a.ce, b.ce, rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(a.entropy, b.entropy, rtol=1e-3, atol=1e-4)
+
+
+def test_one_tiny_task_beside_others():
+    support, masks, query, _ = make_tasks(tasks=2)
+    support[0] *= 1e-25
+    alone = infer(support[:1], masks[:1], query[:1], backend="torch")
+    together = infer(support, masks, query, backend="torch")
+    torch.testing.assert_close(alone.probability, together.probability[:1])
+
+
+def test_the_paper_form_does_not_depend_on_the_precision_of_the_features():
+    """Features that lie close together make its bias oscillate, and every rounding grows with each step."""
+    support, masks, query, truth = make_tasks(channels=64, size=(16, 16), noise=0.3)
+    support, query = support + 3.0, query + 3.0
+    for preset in ("paper", "paper-oracle"):
+        cfg = InferenceConfig.preset(preset)
+        pi = true_proportion(truth, (16, 16)) if cfg.needs_proportion else None
+        single = infer(support, masks, query, cfg, proportion=pi)
+        double = infer(support.double(), masks, query.double(), cfg, proportion=pi)
+        torch.testing.assert_close(single.probability.double(), double.probability, atol=1e-6, rtol=0)
 
 
 def test_infer_leaves_its_input_alone_and_carries_no_gradient():

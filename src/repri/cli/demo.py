@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +20,8 @@ def demo(
     if output.suffix.lower() != ".png":
         raise ValueError(f"--output must be a file name ending in .png, got {str(output)!r}")
     check_writable(output)
+    if find_spec("matplotlib") is None:
+        raise ValueError("the demo draws with matplotlib: pip install 'repri[plot]'")
     from repri.experiments import demo as experiment
 
     results = experiment.run()

@@ -65,10 +65,7 @@ def iou(prediction: Tensor, mask: Tensor) -> float:
 
 def draw(results: Sequence[DemoTask], path: Path) -> None:
     """One row per task: support, query, the probability maps with their IoU, ground truth."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ModuleNotFoundError("drawing needs matplotlib: pip install 'repri[plot]'") from None
+    from matplotlib.figure import Figure
 
     maps = list(results[0].maps)
     titles = ["support + mask", "query", *maps, "ground truth"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import math
 from typing import Any, Literal
 
 __all__ = ["InferenceConfig"]
@@ -48,7 +47,9 @@ class InferenceConfig:
     paper's form) over all K·|Ψ| labelled pixels. The direction is the same; a shorter w turns
     faster."""
     epsilon: float = 0.0
-    """Added inside logarithms of probabilities and to π. With 0, stable exact forms are used."""
+    """Added inside logarithms of probabilities and to π: 0, which means stable exact forms, or ≥ 1e-30."""
+    needs_proportion: bool = False
+    """The oracle's settings: without a known proportion they are an error, not another method."""
 
     def __post_init__(self) -> None:
         def require(ok: bool, name: str, rule: str) -> None:
@@ -57,8 +58,8 @@ class InferenceConfig:
 
         def number(name: str, low: float, open_low: bool = False) -> None:
             value = getattr(self, name)
-            ok = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-            ok = ok and (value > low if open_low else value >= low)
+            ok = isinstance(value, (int, float)) and not isinstance(value, bool)
+            ok = ok and -1e300 < value < 1e300 and (value > low if open_low else value >= low)
             require(ok, name, f"a finite number {'>' if open_low else '≥'} {low:g}")
 
         require(_is_count(self.steps), "steps", "an integer ≥ 0")
@@ -66,6 +67,7 @@ class InferenceConfig:
         number("temperature", 0.0, open_low=True)
         number("kl_increase", 0.0)
         number("epsilon", 0.0)
+        require(self.epsilon == 0 or self.epsilon >= 1e-30, "epsilon", "0 or at least 1e-30")
         for name in ("lambda_h", "lambda_kl"):
             if getattr(self, name) is not None:
                 number(name, 0.0)
@@ -91,9 +93,9 @@ class InferenceConfig:
         >>> InferenceConfig.preset("paper-ce").lambda_kl
         0.0
         """
-        if name in _PRESETS:
+        if isinstance(name, str) and name in _PRESETS:
             return _PRESETS[name]
-        raise ValueError(f"unknown preset {name!r}{_nearest(name, list(_PRESETS))}; known: {', '.join(_PRESETS)}")
+        raise ValueError(f"unknown preset {name!r}{_nearest(str(name), list(_PRESETS))}; known: {', '.join(_PRESETS)}")
 
     def replace(self, **changes: Any) -> InferenceConfig:
         """A copy with some fields changed.
@@ -135,8 +137,8 @@ def _presets() -> dict[str, InferenceConfig]:
     paper = clean.replace(bias_unit="cosine", prototype="pixels", schedule="paper")
     official = clean.replace(steps=49, bias_over="all", epsilon=1e-10)
     presets = {}
-    for protocol, base in {"": clean, "paper": paper, "official": official}.items():
-        known_pi = base.replace(lambda_kl=1.0, lambda_h=0.1, t_pi=None)
+    for protocol, base in {"": clean, "clean": clean, "paper": paper, "official": official}.items():
+        known_pi = base.replace(lambda_kl=1.0, lambda_h=0.1, t_pi=None, needs_proportion=True)
         variants = {
             "": base,
             "oracle": known_pi.replace(steps=299 if protocol == "official" else 300),
@@ -144,7 +146,8 @@ def _presets() -> dict[str, InferenceConfig]:
             "ce_h": base.replace(lambda_kl=0.0),
         }
         for variant, config in variants.items():
-            presets["-".join(part for part in (protocol, variant) if part) or "clean"] = config
+            presets["-".join(part for part in (protocol, variant) if part)] = config
+    del presets[""]
     return presets
 
 

@@ -45,6 +45,8 @@ typedef struct {
     const float *weight_fg; /* [n] support: y / labelled pixels; query: valid / valid pixels */
     const float *weight_bg; /* [n] support: (1 - y) / labelled pixels; query: unused */
     const int64_t *chunks;  /* [chunk_count, CHUNK_FIELDS] */
+    const int64_t *starts;  /* [tasks + 1]: where in `order` the chunks of a task begin */
+    const int64_t *order;   /* chunk numbers, task by task */
     float *unit;            /* [tasks, stride], w / |w| */
     float *bias;            /* [tasks], in logit units */
     float *partial;         /* [slots, 2, stride] */
@@ -145,9 +147,8 @@ typedef struct {
 
 INLINE posterior classify(vfloat x, float epsilon) {
     vint negative = x < 0;
-    vfloat size = choose(negative, -x, x);
-    size = choose(size < 80, size, 80 - (vfloat){0});
-    vfloat e = fast_exp(-size), larger = 1 / (1 + e), smaller = e * larger;
+    vfloat size = choose(negative, -x, x), bounded = choose(size < 80, size, 80 - (vfloat){0});
+    vfloat e = fast_exp(-bounded), larger = 1 / (1 + e), smaller = e * larger;
     posterior y = {.p = choose(negative, smaller, larger)};
     if (epsilon > 0) { /* arithmetic that takes 1 - p and log(p + epsilon), rounding included */
         y.q = 1 - y.p;
@@ -258,10 +259,9 @@ static void chunk_step(const plan *s, int mode, const int64_t *chunk) {
 
 static void reduce_task(const plan *s, int64_t task, int64_t channel) {
     double total[3][STRIDE_MULTIPLE] = {{0}}, sums[SUM_FIELDS] = {0};
-    for (int64_t k = 0; k < s->chunk_count; k++) {
-        const int64_t *chunk = s->chunks + k * CHUNK_FIELDS;
-        int64_t t = task - chunk[FIRST_TASK];
-        if (t < 0 || t >= chunk[TASK_COUNT]) continue;
+    for (int64_t k = s->starts[task]; k < s->starts[task + 1]; k++) {
+        const int64_t *chunk = s->chunks + s->order[k] * CHUNK_FIELDS;
+        const int64_t t = task - chunk[FIRST_TASK];
         const float *partial = s->partial + (chunk[PARTIAL] + t) * 2 * s->stride + channel;
         int first = chunk[IS_QUERY] ? 1 : 0;
         for (int i = 0; i < STRIDE_MULTIPLE; i++) total[first][i] += partial[i];
@@ -352,7 +352,7 @@ static int pack_row(const float *restrict z, int64_t channels, int16_t *restrict
 int64_t repri_pack(const float *image, int64_t channels, int64_t pixels, int64_t channel_stride, int64_t pixel_stride,
                    int16_t *rows, int64_t stride, float *inv_norm, float *norm, int32_t threads) {
     int64_t bad = 0, failed = 0;
-    const int64_t pitch = (channels + 15) / 16 * 16 + 16; /* off the power of two, which would fill one cache set */
+    const int64_t pitch = ((channels + 31) / 32 * 2 + 1) * 16; /* an odd number of lines: columns spread over the cache */
 #pragma omp parallel num_threads(threads) reduction(+ : bad, failed)
     {
         float *tile = malloc(TILE * pitch * sizeof *tile);

@@ -20,19 +20,22 @@ STRIDE_MULTIPLE, BATCH = 16, 16
 FOREGROUND = 1
 SUM_FIELDS = 7
 
+FLOAT: dict = {"dtype": torch.float32, "device": "cpu"}
+"""Of every buffer the kernel sees, whatever torch's defaults are."""
 CHUNK_ROWS = 512
 """Rows summed in float32 before the float64 sum: enough to hide the bookkeeping, few enough to
 give many threads work."""
 SHARED_TASKS = 16
-"""Tasks per pass over a support set they share: bounds the memory of the partial sums."""
+"""Tasks per pass over a support set they share: their sums stay in the second-level cache."""
 
 
 class Plan(ctypes.Structure):
     """``plan`` of kernel.c."""
 
     _fields_ = [
-        *((name, ctypes.c_void_p) for name in ("rows", "inv_norm", "weight_fg", "weight_bg", "chunks", "unit", "bias")),
-        *((name, ctypes.c_void_p) for name in ("partial", "partial_sums", "vectors", "sums")),
+        *((name, ctypes.c_void_p) for name in ("rows", "inv_norm", "weight_fg", "weight_bg")),
+        *((name, ctypes.c_void_p) for name in ("chunks", "starts", "order", "unit", "bias", "partial", "partial_sums")),
+        *((name, ctypes.c_void_p) for name in ("vectors", "sums")),
         *((name, ctypes.c_int64) for name in ("chunk_count", "task_count", "stride", "channels")),
         *((name, ctypes.c_float) for name in ("temperature", "epsilon", "lr", "bias_slope")),
         ("threads", ctypes.c_int32),
@@ -45,7 +48,7 @@ class NativePasses:
     def __init__(self, problem: Problem, cfg: InferenceConfig):
         library, reason = load_library()
         if library is None:
-            raise RuntimeError(f"the compiled kernel is not available: {reason}")
+            raise ValueError(f"backend 'native' is not available here: {reason}")
         self.library = library
         self.tasks, self.channels, *size = problem.query.shape
         self.size, self.pixels = size, size[0] * size[1]
@@ -58,9 +61,9 @@ class NativePasses:
         support_sets = len(problem.supports)
         self.query_start = starts[support_sets]
 
-        self.rows = torch.empty(starts[-1], self.stride, dtype=torch.int16)
+        self.rows = torch.empty(starts[-1], self.stride, dtype=torch.int16, device="cpu")
         self.rows[:, self.channels :] = 0
-        self.inv_norm, self.norm, self.weight_fg, self.weight_bg = torch.zeros(4, starts[-1]).unbind()
+        self.inv_norm, self.norm, self.weight_fg, self.weight_bg = torch.zeros(4, starts[-1], **FLOAT).unbind()
         for index, (images, start, length) in enumerate(zip(sets, starts, lengths, strict=False)):
             support = index < support_sets
             name = f"task {index}: support" if support else f"task {index - support_sets}: query"
@@ -72,13 +75,15 @@ class NativePasses:
         weight = (problem.valid / problem.valid.sum((1, 2), keepdim=True)).flatten(1)
         self._of_queries(self.weight_fg)[:] = weight
 
-        chunks = _chunk_table(starts, support_sets, self.tasks)
+        chunks, first_chunk, order = _chunk_table(starts, support_sets, self.tasks)
         slots = int((chunks[:, 4] + chunks[:, 3]).max())
-        unit, bias = torch.zeros(self.tasks, self.stride), torch.zeros(self.tasks)
-        partial, partial_sums = torch.empty(slots, 2, self.stride), torch.empty(slots, SUM_FIELDS, dtype=torch.float64)
-        self.vectors, totals = torch.empty(self.tasks, 3, self.stride), torch.empty(self.tasks, SUM_FIELDS)
+        unit, bias = torch.zeros(self.tasks, self.stride, **FLOAT), torch.zeros(self.tasks, **FLOAT)
+        partial = torch.empty(slots, 2, self.stride, **FLOAT)
+        partial_sums = torch.empty(slots, SUM_FIELDS, dtype=torch.float64, device="cpu")
+        self.vectors = torch.empty(self.tasks, 3, self.stride, **FLOAT)
+        totals = torch.empty(self.tasks, SUM_FIELDS, **FLOAT)
         self.evaluation = Evaluation(totals[:, 3:5], totals[:, 5:7])  # views of what the kernel writes
-        buffers = (self.rows, self.inv_norm, self.weight_fg, self.weight_bg, chunks)
+        buffers = (self.rows, self.inv_norm, self.weight_fg, self.weight_bg, chunks, first_chunk, order)
         buffers += (unit, bias, partial, partial_sums, self.vectors, totals)
         self.keep_alive = buffers
         self.plan = Plan(
@@ -113,12 +118,10 @@ class NativePasses:
     def _pack(self, images: Tensor, row: int, name: str) -> None:
         bad = 0
         for image in images:
-            flat = image.float()
-            if flat.stride(1) != flat.stride(2) * flat.shape[2]:
-                flat = flat.contiguous()
-            pixels = flat.shape[1] * flat.shape[2]
+            flat = image.float().flatten(1)  # [C, h·w]: a view, whatever the strides, unless h and w do not merge
+            pixels = flat.shape[1]
             count = self.library.repri_pack(
-                *(flat.data_ptr(), self.channels, pixels, flat.stride(0), flat.stride(2)),
+                *(flat.data_ptr(), self.channels, pixels, *flat.stride()),
                 *(self.rows[row].data_ptr(), self.stride, self.inv_norm[row].data_ptr(), self.norm[row].data_ptr()),
                 torch.get_num_threads(),
             )
@@ -130,9 +133,10 @@ class NativePasses:
             raise ValueError(not_finite_message(name, bad))
 
 
-def _chunk_table(starts: list[int], support_sets: int, tasks: int) -> Tensor:
-    """[begin, end, first task, tasks, partial slot, is query] of each chunk of rows."""
-    table, slot = [], 0
+def _chunk_table(starts: list[int], support_sets: int, tasks: int) -> tuple[Tensor, Tensor, Tensor]:
+    """[begin, end, first task, tasks, partial slot, is query] of each chunk of rows; and the chunks of each
+    task, as offsets [T + 1] into a list of chunk numbers."""
+    table, slot, chunks_of = [], 0, [[] for _ in range(tasks)]
     for index, (start, end) in enumerate(itertools.pairwise(starts)):
         query = index >= support_sets
         if query or support_sets == tasks:
@@ -141,9 +145,14 @@ def _chunk_table(starts: list[int], support_sets: int, tasks: int) -> Tensor:
             groups = [(t, min(SHARED_TASKS, tasks - t)) for t in range(0, tasks, SHARED_TASKS)]
         for begin in range(start, end, CHUNK_ROWS):
             for first, count in groups:
+                for task in range(first, first + count):
+                    chunks_of[task].append(len(table))
                 table.append((begin, min(begin + CHUNK_ROWS, end), first, count, slot, int(query)))
                 slot += count
-    return torch.tensor(table, dtype=torch.int64)
+    offsets = list(itertools.accumulate(map(len, chunks_of), initial=0))
+    lists = (table, offsets, list(itertools.chain.from_iterable(chunks_of)))
+    chunks, first_chunk, order = (torch.tensor(x, dtype=torch.int64, device="cpu") for x in lists)
+    return chunks, first_chunk, order
 
 
 def _round_up(n: int, multiple: int) -> int:

@@ -60,7 +60,7 @@ def support_weights(problem: Problem) -> list[tuple[Tensor, Tensor]]:
     weights = []
     for s in problem.supports:
         count = s.labelled.sum()
-        foreground = (s.foreground * s.labelled / count).flatten()
+        foreground = (s.foreground / count).flatten()
         weights.append((foreground, (s.labelled / count).flatten() - foreground))
     return weights
 
@@ -172,7 +172,7 @@ def unit_rows(image_sets: list[Tensor], dtype: torch.dtype, name: str, first_tas
     for row, images in zip(rows, image_sets, strict=True):
         row.copy_(images.flatten(2).mT)
     norm = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
-    if not norm.isfinite().all() or norm.amax() < 1e-15:  # not finite, or the squares over- or underflowed
+    if not norm.isfinite().all() or norm.amin() < 1e-15:  # not finite, zero, or the squares over- or underflowed
         bad = (~rows.isfinite().all(-1)).flatten(1).sum(1)
         if bad.any():
             task = int(bad.nonzero()[0])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import torch
@@ -44,7 +45,7 @@ class Step(NamedTuple):
     """[T] b⁽ᵗ⁾."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class InferenceResult:
     """The classifier of each task after the last step, and what it says of the query."""
 
@@ -65,26 +66,39 @@ class InferenceResult:
     history: Step | None = None
     """Per-step record, if asked for."""
 
+    def _to(self, dtype: torch.dtype) -> InferenceResult:
+        if self.bias.dtype == dtype:
+            return self
+        names = ("prototype", "bias", "proportion", "probability", "initial_probability")
+        history = None if self.history is None else Step(*(x.to(dtype) for x in self.history))
+        return replace(self, **{name: getattr(self, name).to(dtype) for name in names}, history=history)
+
     def logits(self, features: Tensor) -> Tensor:
         """Foreground logits [T, …, h, w] of features [T, …, C, h, w]: the query at another
         resolution, or other images of the same tasks (T may be left out when it is 1)."""
         tasks, channels = self.prototype.shape
-        if features.ndim < 3 or features.shape[-3] != channels:
-            raise ValueError(f"features must be [T, …, C, h, w] with C = {channels}, got {list(features.shape)}")
+        if not isinstance(features, Tensor) or features.ndim < 3 or features.shape[-3] != channels:
+            found = list(features.shape) if isinstance(features, Tensor) else type(features).__name__
+            raise ValueError(f"features must be a tensor [T, …, C, h, w] with C = {channels}, got {found}")
         if features.ndim > 3 and len(features) != tasks:
             raise ValueError(f"features hold {len(features)} tasks and the classifier {tasks}")
         if features.ndim == 3 and tasks != 1:
             raise ValueError(f"features [C, h, w] fit one task and the classifier holds {tasks}: add the T axis")
-        dtype = self.prototype.dtype
-        flat = features.detach().flatten(-2).to(dtype)  # [T, …, C, N]
-        unit, beta = _unit(self.prototype), self.bias * self.config.bias_slope
-        if features.ndim > 3:
-            middle = [1] * (flat.ndim - 3)
-            unit = unit.reshape(tasks, *middle, 1, channels)
-            beta = beta.reshape(tasks, *middle, 1)
-        norm = torch.linalg.vector_norm(flat, dim=-2)
-        cosine = (unit @ flat).squeeze(-2) / torch.where(norm > 0, norm, 1)
-        return (self.config.temperature * cosine - beta).unflatten(-1, features.shape[-2:])
+        dtype = torch.promote_types(self.prototype.dtype, features.dtype)
+        with torch.autocast(features.device.type, enabled=False):
+            unit, beta = _unit(self.prototype.to(dtype)), (self.bias * self.config.bias_slope).to(dtype)
+            flat = features.detach().flatten(-2).to(dtype)  # [T, …, C, N]
+            if features.ndim > 3:
+                middle = [1] * (flat.ndim - 3)
+                unit = unit.reshape(tasks, *middle, 1, channels)
+                beta = beta.reshape(tasks, *middle, 1)
+            norm = torch.linalg.vector_norm(flat, dim=-2)
+            if not norm.isfinite().all():
+                raise ValueError(
+                    "features hold NaN or Inf (or values beyond 1e18): check the feature extractor's output"
+                )
+            cosine = (unit @ flat).squeeze(-2) / torch.where(norm > 0, norm, 1)
+            return (self.config.temperature * cosine - beta).unflatten(-1, features.shape[-2:])
 
 
 def infer(
@@ -114,10 +128,25 @@ def infer(
     backend        ``"native"`` needs a C compiler, CPU tensors and not float64; ``"auto"`` takes
                    it where it can, for images of 2¹⁵ feature values or more
 
-    The work is done in float64 if any feature is float64, else in float32.
+    The work is done in float64 if any feature is float64, and for the paper's form of the bias, whose
+    steps are so long that rounding to float32 can change the outcome; else in float32.
     """
     cfg = InferenceConfig.preset("clean") if cfg is None else cfg
-    problem = build_problem(support, support_masks, query, query_valid, proportion)
+    if not isinstance(cfg, InferenceConfig):
+        raise ValueError(f"cfg must be an InferenceConfig, such as InferenceConfig.preset('clean'), got {cfg!r}")
+    if cfg.needs_proportion and proportion is None:
+        raise ValueError(
+            "this is an oracle's configuration: give proportion=, for example true_proportion(masks, size)"
+        )
+    precise = cfg.bias_unit == "cosine" and backend != "native"
+    problem = build_problem(support, support_masks, query, query_valid, proportion, precise)
+    with torch.autocast(problem.query.device.type, enabled=False):
+        return _solve(problem, cfg, history, callback, backend)._to(problem.result_dtype)
+
+
+def _solve(
+    problem: Problem, cfg: InferenceConfig, history: bool, callback: Callable[[int, Step], None] | None, backend: str
+) -> InferenceResult:
     passes = _passes(problem, cfg, backend)
     shots = problem.shots
     lambda_h = 1 / shots if cfg.lambda_h is None else torch.full_like(shots, cfg.lambda_h)
@@ -156,27 +185,31 @@ def infer(
     probability = torch.sigmoid(passes.query_logits(_unit(w), b * cfg.bias_slope))
     if cfg.steps in updates:
         pi = _marginal(probability, problem.valid)
-    area = torch.tensor([s.area_weighted for s in problem.supports], device=query.device)
+    area = torch.tensor([s.area_weighted for s in problem.supports], device=problem.query.device)
     return InferenceResult(
         prototype=w,
         bias=b,
         proportion=pi[:, 1].clone(),
         probability=probability,
         initial_probability=initial_probability,
-        area_weighted=area.expand(len(query)).clone(),
+        area_weighted=area.expand(len(problem.query)).clone(),
         config=cfg,
         history=Step(*map(torch.stack, zip(*records, strict=True))) if records else None,
     )
 
 
-def perturbed(proportion: Tensor, delta: float) -> Tensor:
+def perturbed(proportion: Tensor | Sequence[float] | float, delta: float) -> Tensor:
     """π₁·(1 + δ), kept inside (0, 1): the oracle with a relative size error δ (§4.3).
 
     >>> perturbed(torch.tensor([0.2, 0.9]), 0.5)
     tensor([0.3000, 1.0000])
     """
-    edge = torch.finfo(proportion.dtype).eps
-    return (proportion * (1 + delta)).clamp(edge, 1 - edge)
+    pi = torch.as_tensor(proportion)
+    pi = pi if pi.dtype.is_floating_point else pi.float()
+    if not math.isfinite(delta):
+        raise ValueError(f"delta must be finite, got {delta}")
+    edge = torch.finfo(torch.float32).eps
+    return (pi * (1 + delta)).clamp(edge, 1 - edge)
 
 
 def _passes(problem: Problem, cfg: InferenceConfig, backend: str) -> Passes:
@@ -196,7 +229,7 @@ def _passes(problem: Problem, cfg: InferenceConfig, backend: str) -> Passes:
 def _initial_prototype(problem: Problem, passes: Passes, cfg: InferenceConfig) -> Tensor:
     w = passes.foreground_sum()
     if cfg.prototype == "foreground":
-        share = torch.stack([(s.foreground * s.labelled).sum() / s.labelled.sum() for s in problem.supports])
+        share = torch.stack([s.foreground.sum() / s.labelled.sum() for s in problem.supports])
         w = w / share[:, None]
     w = w.clone(memory_format=torch.contiguous_format)  # the steps work in place
     norms = torch.linalg.vector_norm(w, dim=1)

@@ -45,7 +45,9 @@ class Problem(NamedTuple):
     proportion: Tensor | None
     """[T] known π₁."""
     dtype: torch.dtype
-    """Precision of the computation: float64 if any feature is, else float32."""
+    """Precision of the computation."""
+    result_dtype: torch.dtype
+    """Precision of what the caller gets: float64 if any feature is, else float32."""
 
     @property
     def shots(self) -> Tensor:
@@ -82,11 +84,11 @@ def true_proportion(masks: Tensor, size: Sequence[int]) -> Tensor:
     >>> true_proportion(torch.tensor([[[0, 1], [255, 1]]]), (2, 2))
     tensor([0.6667])
     """
-    if masks.ndim < 2 or masks.numel() == 0:
-        raise ValueError(f"true_proportion takes masks […, H, W], got shape {list(masks.shape)}")
-    if len(size) != 2 or min(size) < 1:
-        raise ValueError(f"size must be (h, w) with h, w ≥ 1, got {tuple(size)!r}")
-    cells = (int(size[0]), int(size[1]))
+    if not isinstance(masks, Tensor) or masks.ndim < 2 or masks.numel() == 0:
+        raise ValueError(f"true_proportion takes a tensor of masks […, H, W], got {_describe(masks)}")
+    if not isinstance(size, Sequence) or len(size) != 2 or not all(isinstance(n, int) and n >= 1 for n in size):
+        raise ValueError(f"size must be two integers (h, w), h, w ≥ 1, got {size!r}")
+    cells = (size[0], size[1])
     flat = check_masks(masks.detach().reshape(-1, *masks.shape[-2:]), "masks")
     foreground, labelled = resize_labels(flat, cells)
     lost = (foreground.sum((1, 2)) == 0) & (torch.where(flat != IGNORE, flat, 0) > 0).any(-1).any(-1)
@@ -96,7 +98,7 @@ def true_proportion(masks: Tensor, size: Sequence[int]) -> Tensor:
     if (count == 0).any():
         index = int((count == 0).nonzero()[0])
         raise ValueError(f"mask {index} has no labelled pixel at {cells[0]}×{cells[1]}: its proportion is undefined")
-    return ((foreground * labelled).sum((1, 2)) / count).reshape(masks.shape[:-2])
+    return (foreground.sum((1, 2)) / count).reshape(masks.shape[:-2])
 
 
 def build_problem(
@@ -105,8 +107,10 @@ def build_problem(
     query: Tensor,
     query_valid: Tensor | None,
     proportion: Tensor | Sequence[float] | float | None,
+    precise: bool = False,
 ) -> Problem:
-    """Check everything that can be wrong with a caller's tensors and resize the labels.
+    """Check everything that can be wrong with a caller's tensors and resize the labels; ``precise`` asks for
+    a computation in float64 whatever the features are.
 
     Non-finite features are left to the backends, which meet every value anyway.
     """
@@ -117,19 +121,21 @@ def build_problem(
         raise ValueError(f"query is empty: shape {list(query.shape)}")
     _check_float(query, "query")
 
-    pairs = _split_tasks(support, support_masks)
+    pairs = _split_tasks(support, support_masks, tasks)
     if len(pairs) not in (1, tasks):
         raise ValueError(
             f"support holds {len(pairs)} tasks and query {tasks}: give one support set per query, or one for all"
         )
-    double = torch.float64 in {query.dtype, *(features.dtype for features, _ in pairs)}
-    dtype = torch.float64 if double else torch.float32
+    dtypes = {query.dtype, *(features.dtype for features, _ in pairs)}
+    result_dtype = torch.float64 if torch.float64 in dtypes else torch.float32
+    dtype = torch.float64 if precise else result_dtype
     return Problem(
         supports=[_build_support(*pair, channels, dtype, query.device, task) for task, pair in enumerate(pairs)],
         query=query.detach(),
         valid=_build_valid(query_valid, tasks, (size[0], size[1]), dtype, query.device),
         proportion=_build_proportion(proportion, tasks, dtype, query.device),
         dtype=dtype,
+        result_dtype=result_dtype,
     )
 
 
@@ -137,6 +143,10 @@ def check_masks(masks: Tensor, name: str) -> Tensor:
     """Masks with values other than 0, 1, 255 (or [0, 1] and 255 for floats) are an error."""
     if masks.dtype == torch.bool:
         return masks.to(torch.uint8)
+    if masks.dtype.is_complex:
+        raise ValueError(f"{name} must hold numbers, got {masks.dtype}")
+    if not masks.dtype.is_floating_point and masks.dtype != torch.uint8:
+        masks = masks.to(torch.int64)  # torch cannot compare the larger unsigned types
     if masks.dtype.is_floating_point:
         wrong = ~((masks >= 0) & (masks <= 1)) & (masks != IGNORE)  # NaN is wrong too
         allowed = "in [0, 1], or 255"
@@ -150,7 +160,7 @@ def check_masks(masks: Tensor, name: str) -> Tensor:
 
 
 def _split_tasks(
-    support: Tensor | Sequence[Tensor], support_masks: Tensor | Sequence[Tensor]
+    support: Tensor | Sequence[Tensor], support_masks: Tensor | Sequence[Tensor], tasks: int
 ) -> list[tuple[Tensor, Tensor]]:
     """[T, K, …] tensors, or sequences of T tensors [Kₜ, …], to T pairs of views."""
     for name, value, rank, shape in (
@@ -165,7 +175,9 @@ def _split_tasks(
     if len(support) != len(support_masks) or len(support) == 0:
         raise ValueError(f"support has {len(support)} tasks and support_masks {len(support_masks)}")
     expanded = isinstance(support, Tensor) and isinstance(support_masks, Tensor) and support.stride(0) == 0
-    if expanded and (support_masks == support_masks[:1]).all():  # one support set, seen T times
+    if (
+        expanded and len(support) == tasks and (support_masks == support_masks[:1]).all()
+    ):  # one support set, seen T times
         support, support_masks = support[:1], support_masks[:1]
     return list(zip(support, support_masks, strict=True))
 
@@ -224,7 +236,10 @@ def _build_proportion(
     if proportion is None:
         return None
     try:
-        pi = torch.as_tensor(proportion).detach().to(device=device, dtype=dtype)
+        pi = torch.as_tensor(proportion).detach()
+        if pi.dtype.is_complex:
+            raise TypeError
+        pi = pi.to(device=device, dtype=dtype)
     except (TypeError, ValueError, RuntimeError):
         raise ValueError(f"proportion must be a number or a tensor [T], got {_describe(proportion)}") from None
     if pi.ndim == 0:

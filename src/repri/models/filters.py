@@ -13,13 +13,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .extractor import FeatureExtractor, InputRule, fingerprint_of
+
 __all__ = ["FilterBank"]
 
 OCTAVES, WAVELENGTHS, ORIENTATIONS = 3, (4.0, 6.0), 6
 
 
-class FilterBank:
+class FilterBank(FeatureExtractor):
     """Images [B, 3, H, W] in [0, 1] → features [B, C, ⌈H / stride⌉, ⌈W / stride⌉]."""
+
+    name, rule = "filters", InputRule(256)
 
     def __init__(self, channels: int = 256, stride: int = 4):
         self.channels, self.stride = channels, stride
@@ -28,8 +32,12 @@ class FilterBank:
         self.projection = torch.randn(channels, 3 + 2 * OCTAVES * len(WAVELENGTHS), generator=g)
         self.phase = 2 * math.pi * torch.rand(channels, generator=g)
 
-    @torch.no_grad()
-    def extract(self, images: Tensor) -> Tensor:
+    @property
+    def fingerprint(self) -> str:
+        tensors = {"filters": self.filters, "projection": self.projection, "phase": self.phase}
+        return fingerprint_of([self.name, self.channels, self.stride], tensors.items())
+
+    def _forward(self, images: Tensor) -> Tensor:
         size = [-(-n // self.stride) for n in images.shape[-2:]]
         texture = F.interpolate(self._texture(images.mean(1, keepdim=True)), size=size, mode="bilinear")
         colour = F.interpolate(_blur(images, 4), size=size, mode="bilinear")

@@ -1,0 +1,169 @@
+"""Weights files: read safely, recognised, renamed to our keys, loaded without a key left over.
+
+Four kinds are understood:
+
+    repri        our own safetensors, the configuration in the metadata
+    authors      trained PSPNets of the RePRI code: {'state_dict': …}, keys module.layer0 … classifier
+    semseg       ImageNet ResNets with a deep stem (resnet50_v2.pth): conv1, conv2, conv3, layer1 …
+    torchvision  ImageNet ResNets (conv1, layer1 …, fc) and VGGs (features.0 …)
+
+Our keys are those of :class:`repri.models.pspnet.PSPNet`: ``backbone.layer0…``, ``ppm.…``,
+``bottleneck.…``, ``classifier.…``, and ``backbone.fc`` for an ImageNet head.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn as nn
+from torch import Tensor
+
+from repri.files import atomic
+
+__all__ = ["Checkpoint", "load_exactly", "read_checkpoint", "save_checkpoint"]
+
+
+class Checkpoint(NamedTuple):
+    path: Path
+    kind: str
+    """repri, authors, semseg or torchvision."""
+    state: dict[str, Tensor]
+    """By our keys."""
+    config: dict[str, Any]
+    """What the file tells of the architecture: ``backbone`` and ``stem``, or our own full configuration."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether it holds a whole PSPNet, or the backbone only."""
+        return any(key.startswith("bottleneck.") for key in self.state)
+
+
+def read_checkpoint(path: str | Path) -> Checkpoint:
+    """Read and recognise a weights file; one sentence if it is neither safe nor known."""
+    path = Path(path)
+    raw, metadata = _read(path)
+    if "repri" in metadata:
+        return Checkpoint(path, "repri", raw, json.loads(metadata["repri"]))
+    if isinstance(raw.get("state_dict"), dict):
+        raw = raw["state_dict"]
+    if not raw or not all(isinstance(value, Tensor) for value in raw.values()):
+        raise ValueError(f"{path} holds no state dict of tensors: it is not a weights file this project knows")
+    raw = {key.removeprefix("module."): value for key, value in raw.items()}
+    if "layer0.0.weight" in raw:
+        kind, state = "authors", {(f"backbone.{k}" if k.startswith("layer") else k): v for k, v in raw.items()}
+    elif "features.0.weight" in raw:
+        kind, state = "torchvision", _from_vgg(raw)
+    elif "conv1.weight" in raw and "layer1.0.conv1.weight" in raw:
+        kind = "semseg" if "conv2.weight" in raw else "torchvision"
+        state = {_from_resnet(key): value for key, value in raw.items()}
+    else:
+        some = ", ".join(list(raw)[:4])
+        raise ValueError(f"{path} is of no known kind (its keys start {some}): expected a ResNet, VGG or PSPNet")
+    return Checkpoint(path, kind, state, _describe(state))
+
+
+def load_exactly(model: nn.Module, state: dict[str, Tensor], source: str) -> None:
+    """Load every key of the model and no other; an error lists what is missing, unknown or misshaped."""
+    wanted = model.state_dict()
+    # Old files do not count batches; nothing here uses the count.
+    counters = {k: v for k, v in wanted.items() if k.endswith(".num_batches_tracked") and k not in state}
+    state = state | counters
+    problems = []
+    for label, keys in (("missing", wanted.keys() - state.keys()), ("unknown", state.keys() - wanted.keys())):
+        if keys:
+            problems.append(f"{len(keys)} {label} ({_some(sorted(keys))})")
+    shapes = [
+        f"{k}: {list(state[k].shape)} instead of {list(wanted[k].shape)}"
+        for k in sorted(wanted.keys() & state.keys())
+        if state[k].shape != wanted[k].shape
+    ]
+    if shapes:
+        problems.append(f"{len(shapes)} of another shape ({_some(shapes)})")
+    if problems:
+        raise ValueError(f"{source} does not fit {type(model).__name__}: keys {'; '.join(problems)}")
+    model.load_state_dict(state, strict=True)
+
+
+def save_checkpoint(path: str | Path, state: dict[str, Tensor], config: dict[str, Any]) -> None:
+    """Our own format: safetensors with the configuration in the metadata, written whole or not at all."""
+    from safetensors.torch import save_file
+
+    tensors = {key: value.detach().cpu().contiguous() for key, value in state.items()}
+    with atomic(Path(path)) as temporary:
+        save_file(tensors, temporary, metadata={"repri": json.dumps(config, sort_keys=True)})
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    if not path.is_file():
+        raise ValueError(f"no weights file at {path}")
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors import safe_open
+
+            with safe_open(path, framework="pt") as file:
+                return {key: file.get_tensor(key) for key in file.keys()}, file.metadata() or {}  # noqa: SIM118
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # both libraries raise a whole family of errors for a damaged file
+        if isinstance(error, MemoryError):
+            raise
+        raise ValueError(
+            f"{path} cannot be read as weights: it is damaged, no weights file, or a pickle that holds more than that"
+        ) from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} holds a {type(content).__name__}, not a state dict")
+    return content, {}
+
+
+def _from_resnet(key: str) -> str:
+    """torchvision's or semseg's key → ours. In ``layer0``: conv, bn, relu, three times in the deep stem."""
+    first, _, rest = key.partition(".")
+    if first.startswith(("conv", "bn")) and first[-1] in "123":
+        place = 3 * (int(first[-1]) - 1) + (1 if first.startswith("bn") else 0)
+        return f"backbone.layer0.{place}.{rest}"
+    return f"backbone.{key}"
+
+
+def _from_vgg(raw: dict[str, Tensor]) -> dict[str, Tensor]:
+    """``features.N`` → ``layerG.n``; the fully connected classifier has no place in an extractor."""
+    batch_norm = "features.1.running_mean" in raw
+    per_convolution = 3 if batch_norm else 2
+    starts = [0]
+    for convolutions in (2, 2, 3, 3, 3):
+        starts.append(starts[-1] + convolutions * per_convolution + 1)  # and the pooling
+    state = {}
+    for key, value in raw.items():
+        part, _, rest = key.partition(".")
+        if part == "classifier":
+            continue
+        number, _, leaf = rest.partition(".")
+        if part != "features" or not number.isdigit() or int(number) >= starts[-1]:
+            state[key] = value  # not ours: load_exactly will name it
+            continue
+        group = max(g for g in range(5) if starts[g] <= int(number))
+        state[f"backbone.layer{group}.{int(number) - starts[group]}.{leaf}"] = value
+    return state
+
+
+def _describe(state: dict[str, Tensor]) -> dict[str, Any]:
+    """Backbone, stem and number of classes as far as keys and shapes tell."""
+    if "backbone.layer1.0.conv1.weight" in state:
+        blocks = {int(key.split(".")[2]) for key in state if key.startswith("backbone.layer3.")}
+        known = {6: "resnet50", 23: "resnet101"}
+        if len(blocks) not in known:
+            raise ValueError(
+                f"a ResNet with {len(blocks)} blocks in layer3: only ResNet-50 (6) and -101 (23) are known"
+            )
+        stem = "deep" if "backbone.layer0.3.weight" in state else "plain"
+        config: dict[str, Any] = {"backbone": known[len(blocks)], "stem": stem}
+    else:
+        config = {"backbone": "vgg16_bn" if "backbone.layer0.1.running_mean" in state else "vgg16"}
+    if "classifier.weight" in state:
+        config["classes"] = len(state["classifier.weight"])
+    return config
+
+
+def _some(items: list[str], most: int = 6) -> str:
+    return ", ".join(items[:most]) + (f" and {len(items) - most} more" if len(items) > most else "")

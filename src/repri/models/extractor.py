@@ -1,0 +1,139 @@
+"""The one interface between features and everything that uses them."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch import Tensor
+
+__all__ = ["IMAGENET", "FeatureExtractor", "InputRule", "NetworkExtractor", "fingerprint_of"]
+
+
+class InputRule(NamedTuple):
+    """What an extractor wants of its images."""
+
+    size: int
+    """Length of the longer side at which it works best."""
+    multiple: int = 1
+    """Both sides must be multiples of this."""
+    mean: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    std: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    """Normalisation of RGB in [0, 1]; :meth:`FeatureExtractor.extract` does it."""
+
+
+IMAGENET = InputRule(417, 1, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+
+
+class FeatureExtractor(ABC):
+    """Images → dense features, frozen."""
+
+    name: str
+    channels: int
+    """C."""
+    stride: int
+    """Pixels per feature cell."""
+    rule: InputRule
+
+    def extract(self, images: Tensor) -> Tensor:
+        """RGB images [B, 3, H, W] in [0, 1] → features [B, C, h, w]."""
+        if images.ndim != 4 or images.shape[1] != 3 or not images.dtype.is_floating_point:
+            raise ValueError(
+                f"{self.name}: images must be float [B, 3, H, W] in [0, 1], got {images.dtype} {list(images.shape)}"
+            )
+        multiple = self.rule.multiple
+        height, width = images.shape[-2:]
+        if height % multiple or width % multiple:
+            fit = "×".join(str(-(-side // multiple) * multiple) for side in (height, width))
+            raise ValueError(
+                f"{self.name}: sides must be multiples of {multiple}, got {height}×{width}: resize or pad to {fit}"
+            )
+        mean, std = (images.new_tensor(v).view(3, 1, 1) for v in (self.rule.mean, self.rule.std))
+        with torch.inference_mode():
+            features = self._forward((images - mean) / std)
+        return features.clone()  # an ordinary tensor again
+
+    @abstractmethod
+    def _forward(self, images: Tensor) -> Tensor:
+        """Normalised images → features, under inference mode."""
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Hash of architecture, options and weights: what a cache of features depends on."""
+
+
+class NetworkExtractor(FeatureExtractor):
+    """A network that names its layers, those of them that are taken, and an optional head on top.
+
+    ``network``   images → ``{layer: [B, C, h, w]}``, with ``channels`` by layer and ``stride``
+    ``layers``    which to take; several are brought to the grid of the last
+    ``combine``   ``"concat"`` along channels, or ``"mean"`` of layers of equal width
+    ``head``      applied to the result (a base-trained projection, say); must have ``out_channels``
+    """
+
+    def __init__(
+        self,
+        name: str,
+        network: nn.Module,
+        layers: Sequence[str],
+        rule: InputRule = IMAGENET,
+        combine: Literal["concat", "mean"] = "concat",
+        head: nn.Module | None = None,
+        device: str | torch.device = "cpu",
+    ):
+        known: dict[str, int] = network.channels  # ty: ignore[invalid-assignment]
+        layers = tuple(layers)
+        if not layers or any(layer not in known for layer in layers):
+            raise ValueError(f"{name}: unknown layer in {list(layers)}; known: {', '.join(known)}")
+        if combine not in ("concat", "mean"):
+            raise ValueError(f"combine must be 'concat' or 'mean', got {combine!r}")
+        widths = [known[layer] for layer in layers]
+        if combine == "mean" and len(set(widths)) > 1:
+            raise ValueError(f"{name}: layers of {widths} channels cannot be averaged: use combine='concat'")
+        self.name, self.layers, self.combine, self.rule = name, layers, combine, rule
+        self.device = torch.device(device)
+        self.network = network.eval().requires_grad_(False).to(self.device)
+        self.head = None if head is None else head.eval().requires_grad_(False).to(self.device)
+        self.stride: int = network.stride  # ty: ignore[invalid-assignment]
+        self.channels = sum(widths) if combine == "concat" else widths[0]
+        if head is not None:
+            self.channels: int = head.out_channels  # ty: ignore[invalid-assignment]
+        self.run = self.network  # what is executed: replaced by a faster equivalent
+
+    def _forward(self, images: Tensor) -> Tensor:
+        with torch.autocast(self.device.type, enabled=self.device.type == "cuda"):
+            outputs = self.run(images.to(self.device))
+        maps = [outputs[layer].float() for layer in self.layers]
+        size = maps[-1].shape[-2:]
+        maps = [
+            m if m.shape[-2:] == size else F.interpolate(m, size=size, mode="bilinear", align_corners=False)
+            for m in maps
+        ]
+        features = torch.cat(maps, 1) if self.combine == "concat" else torch.stack(maps).mean(0)
+        return features if self.head is None else self.head(features)
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        modules = {"network": self.network} | ({} if self.head is None else {"head": self.head})
+        tensors = ((f"{part}.{key}", value) for part, m in modules.items() for key, value in m.state_dict().items())
+        return fingerprint_of([self.name, repr(self.network), self.layers, self.combine, self.rule, self.head], tensors)
+
+    @property
+    def fingerprint(self) -> str:
+        return self._fingerprint
+
+
+def fingerprint_of(description: Sequence[object], tensors: Iterable[tuple[str, Tensor]]) -> str:
+    """sha256 over a description and named tensors."""
+    digest = hashlib.sha256(repr(tuple(description)).encode())
+    for name, tensor in tensors:
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()

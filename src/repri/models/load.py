@@ -1,0 +1,150 @@
+"""``load_extractor``: from a name and a weights file to features."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import torch.nn as nn
+
+from .checkpoints import Checkpoint, load_exactly, read_checkpoint
+from .extractor import FeatureExtractor, NetworkExtractor
+from .fast import accelerate
+from .filters import FilterBank
+from .hub import HubBackbone, TimmBackbone, pick_layers
+from .pspnet import PSPNet
+from .resnet import DEPTHS, ResNet
+from .vgg import VGG16
+
+__all__ = ["NAMES", "build_backbone", "load_checkpoint", "load_extractor"]
+
+BACKBONES = (*DEPTHS, "vgg16", "vgg16_bn")
+NAMES = ("filters", *(f"pspnet-{name}" for name in BACKBONES), *BACKBONES)
+
+
+def load_extractor(
+    name: str,
+    weights: str | Path | None = None,
+    *,
+    layers: Sequence[str | int] | None = None,
+    combine: Literal["concat", "mean"] = "concat",
+    head: nn.Module | None = None,
+    device: str | torch.device = "cpu",
+    fast: bool = True,
+    compile: bool = False,
+    **architecture: Any,
+) -> FeatureExtractor:
+    """A frozen feature extractor.
+
+    name          ``pspnet-resnet50``, ``pspnet-resnet101``, ``pspnet-vgg16[_bn]``; the backbone alone
+                  (``resnet50`` …); ``hub:facebook/dinov2-small`` or ``hub:FOLDER`` (or just a folder)
+                  through transformers; ``timm:resnet50d``; ``filters``, which needs no weights
+    weights       a file of any kind that ``repri.models.checkpoints`` knows, or the name of one that
+                  ``repri weights get`` has fetched; None leaves the network untrained, with a warning
+    layers        which to take, by name or index: ``layer1`` … ``layer4``, ``bottleneck`` (PSPNet's
+                  default), a hub model's ``stage1`` …
+    combine       several layers concatenated or averaged
+    head          a module on top, with ``out_channels``
+    fast          run an equivalent network: norms folded, pyramid factored, channels last
+    compile       also ``torch.compile`` it: slow to start, worth it for thousands of images
+    architecture  ``stem`` ("deep", "plain"; told by the weights), ``stride_in`` ("3x3", "1x1"), ``bn_eps``
+    """
+    options: dict[str, Any] = {"combine": combine, "head": head, "device": device}
+    if name == "filters":
+        _refuse(name, weights=weights, layers=layers, head=head, **architecture)
+        return FilterBank()
+    if name.startswith("timm:"):
+        _refuse(name, weights=weights, **architecture)
+        network: Any = TimmBackbone(name.removeprefix("timm:"), layers or (-1,))
+        extractor = NetworkExtractor(name, network, network.layers, network.rule, **options)
+    elif name.startswith("hub:") or (name not in NAMES and Path(name).expanduser().is_dir()):
+        _refuse(name, weights=weights, **architecture)
+        network = HubBackbone(name.removeprefix("hub:"), layers or (-1,))
+        extractor = NetworkExtractor(name, network, network.layers, network.rule, **options)
+    elif name in NAMES:
+        network = _build(name, weights, architecture, layers)
+        taken = pick_layers(layers or (-1,), list(network.channels), name)
+        extractor = NetworkExtractor(name, network, taken, **options)
+        if fast:
+            extractor.run = accelerate(extractor.network)
+    else:
+        raise ValueError(
+            f"unknown extractor {name!r}; known: {', '.join(NAMES)}, hub:NAME, timm:NAME or a model folder"
+        )
+    if compile:
+        extractor.run = torch.compile(extractor.run)  # ty: ignore[invalid-assignment]
+    return extractor
+
+
+def build_backbone(name: str, **architecture: Any) -> ResNet | VGG16:
+    """An untrained backbone by name."""
+    allowed = {"stem", "stride_in", "bn_eps", "dilated", "classes"} if name in DEPTHS else {"bn_eps"}
+    for option in architecture:
+        if option not in allowed:
+            raise ValueError(f"{name} has no option {option!r}; known: {', '.join(sorted(allowed))}")
+    if name in DEPTHS:
+        return ResNet(name, **architecture)
+    return VGG16(batch_norm=name == "vgg16_bn", **architecture)
+
+
+def load_checkpoint(checkpoint: Checkpoint, whole: bool | None = None, **architecture: Any) -> PSPNet | ResNet | VGG16:
+    """The network that a file describes, with its weights, every key accounted for: a PSPNet if it holds
+    one, unless ``whole`` is False, else the backbone. An ImageNet class head is left out unless
+    ``classes`` asks for it."""
+    told = {k: v for k, v in checkpoint.config.items() if k in ("stem", "stride_in", "bn_eps")}
+    for key, value in architecture.items():
+        if key in told and told[key] != value:
+            raise ValueError(f"{checkpoint.path} has {key}={told[key]!r}, not {value!r}")
+    backbone = build_backbone(checkpoint.config["backbone"], **(told | architecture))
+    with_head = architecture.get("classes") is not None
+    state = {k: v for k, v in checkpoint.state.items() if with_head or not k.startswith("backbone.fc.")}
+    if checkpoint.complete and whole is not False:
+        network = PSPNet(backbone, checkpoint.config.get("classes"))
+        load_exactly(network, state, str(checkpoint.path))
+        return network
+    if checkpoint.complete:
+        state = {k: v for k, v in state.items() if k.startswith("backbone.")}
+    load_exactly(backbone, {k.removeprefix("backbone."): v for k, v in state.items()}, str(checkpoint.path))
+    return backbone
+
+
+def _build(name: str, weights: str | Path | None, architecture: dict[str, Any], layers: Sequence[str | int] | None):
+    """The network of a name, trained if there are weights."""
+    backbone_name, whole = name.removeprefix("pspnet-"), name.startswith("pspnet-")
+    if weights is None:
+        warnings.warn(f"{name} without weights is untrained: its features mean nothing yet", stacklevel=3)
+        backbone = build_backbone(backbone_name, **architecture)
+        return PSPNet(backbone) if whole else backbone
+    checkpoint = read_checkpoint(_find(weights))
+    if checkpoint.config["backbone"] != backbone_name:
+        raise ValueError(f"{checkpoint.path} holds a {checkpoint.config['backbone']}, not the backbone of {name}")
+    if whole and not checkpoint.complete and (layers is None or "bottleneck" in layers):
+        raise ValueError(
+            f"{checkpoint.path} holds the backbone only, so the bottleneck of {name} would be untrained: "
+            f"take its layers with layers=('layer4',), or train the head first"
+        )
+    return load_checkpoint(checkpoint, whole, **architecture)
+
+
+def _find(weights: str | Path) -> Path:
+    """A file, or the name of known weights in the cache."""
+    from .registry import KNOWN, cached_path
+
+    if isinstance(weights, str) and weights in KNOWN:
+        path = cached_path(weights)
+        if not path.is_file():
+            raise ValueError(f"the weights {weights!r} are not here yet: repri weights get {weights}")
+        return path
+    path = Path(weights).expanduser()
+    if not path.is_file():
+        raise ValueError(f"no weights file at {path}, and no known weights of that name: repri weights list")
+    return path
+
+
+def _refuse(name: str, **given: Any) -> None:
+    for option, value in given.items():
+        if value is not None:
+            raise ValueError(f"{name} takes no {option!r}")

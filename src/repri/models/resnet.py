@@ -1,0 +1,106 @@
+"""ResNet-50 and -101 [He et al. 2016] as PSPNet uses them: dilated so that the stride stays at 8.
+
+Modules are named as in the released PSPNet and RePRI checkpoints (``layer0`` is the stem), so that
+those load as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, Literal
+
+import torch.nn as nn
+import torch.nn.functional as F
+from torch import Tensor
+
+__all__ = ["DEPTHS", "ResNet"]
+
+DEPTHS = {"resnet50": (3, 4, 6, 3), "resnet101": (3, 4, 23, 3)}
+
+Norm = Callable[[int], nn.Module]
+
+
+class Bottleneck(nn.Module):
+    """1×1, 3×3, 1×1 with a shortcut; 4 · ``width`` channels out."""
+
+    def __init__(
+        self, channels: int, width: int, stride: int, dilation: int, stride_in: Literal["3x3", "1x1"], norm: Norm
+    ):
+        super().__init__()
+        first, second = (stride, 1) if stride_in == "1x1" else (1, stride)
+        self.conv1 = nn.Conv2d(channels, width, 1, first, bias=False)
+        self.bn1 = norm(width)
+        self.conv2 = nn.Conv2d(width, width, 3, second, padding=dilation, dilation=dilation, bias=False)
+        self.bn2 = norm(width)
+        self.conv3 = nn.Conv2d(width, 4 * width, 1, bias=False)
+        self.bn3 = norm(4 * width)
+        self.downsample = None
+        if stride > 1 or channels != 4 * width:
+            self.downsample = nn.Sequential(
+                nn.Conv2d(channels, 4 * width, 1, stride, bias=False),
+                norm(4 * width),
+            )
+
+    def forward(self, x: Tensor) -> Tensor:
+        shortcut = x if self.downsample is None else self.downsample(x)
+        x = F.relu(self.bn1(self.conv1(x)))
+        x = F.relu(self.bn2(self.conv2(x)))
+        return F.relu(self.bn3(self.conv3(x)) + shortcut)
+
+
+class ResNet(nn.Module):
+    """Images [B, 3, H, W] → the output of each layer, ``{"layer1": …, "layer4": [B, 2048, h, w]}``.
+
+    ``stem``       ``"deep"``: three 3×3 convolutions, 64-64-128; ``"plain"``: one 7×7, 64
+    ``stride_in``  where a block halves the resolution: its 3×3 (torchvision) or first 1×1 (caffe)
+    ``dilated``    stride 8 (layer3 dilated by 2, layer4 by 4), or the classifier's stride 32
+    ``classes``    adds the ImageNet head ``fc``, for :meth:`classify`
+    """
+
+    channels: ClassVar = {"layer1": 256, "layer2": 512, "layer3": 1024, "layer4": 2048}
+
+    def __init__(
+        self,
+        name: str = "resnet50",
+        stem: Literal["deep", "plain"] = "deep",
+        stride_in: Literal["3x3", "1x1"] = "3x3",
+        dilated: bool = True,
+        bn_eps: float = 1e-5,
+        classes: int | None = None,
+    ):
+        super().__init__()
+
+        def norm(channels: int) -> nn.Module:
+            return nn.BatchNorm2d(channels, eps=bn_eps)
+
+        if stem == "deep":
+            widths, convolutions = (3, 64, 64, 128), []
+            for i in range(3):
+                convolutions += [nn.Conv2d(widths[i], widths[i + 1], 3, 2 if i == 0 else 1, 1, bias=False)]
+                convolutions += [norm(widths[i + 1]), nn.ReLU()]
+        else:
+            convolutions = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), norm(64), nn.ReLU()]
+        self.layer0 = nn.Sequential(*convolutions, nn.MaxPool2d(3, 2, 1))
+        channels = 128 if stem == "deep" else 64
+        strides, dilations = ((1, 2, 1, 1), (1, 1, 2, 4)) if dilated else ((1, 2, 2, 2), (1, 1, 1, 1))
+        for i, depth in enumerate(DEPTHS[name]):
+            blocks = []
+            for j in range(depth):
+                stride = strides[i] if j == 0 else 1
+                blocks.append(Bottleneck(channels, 64 * 2**i, stride, dilations[i], stride_in, norm))
+                channels = 4 * 64 * 2**i
+            self.add_module(f"layer{i + 1}", nn.Sequential(*blocks))
+        self.stride = 8 if dilated else 32
+        self.fc = None if classes is None else nn.Linear(channels, classes)
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        x, outputs = self.layer0(x), {}
+        for name in self.channels:
+            outputs[name] = x = self.get_submodule(name)(x)
+        return outputs
+
+    def classify(self, x: Tensor) -> Tensor:
+        """Class logits [B, classes]."""
+        if self.fc is None:
+            raise ValueError("this ResNet has no class head: build it with classes=1000")
+        return self.fc(self(x)["layer4"].mean((2, 3)))

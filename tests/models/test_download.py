@@ -1,0 +1,128 @@
+"""Downloads against a server on this machine: what arrives, what breaks, what is said."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from repri.models.download import fetch
+
+CONTENT = os.urandom(3_000_000)
+DIGEST = hashlib.sha256(CONTENT).hexdigest()
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.server.ranges.append(self.headers.get("Range"))
+        if self.path == "/missing":
+            self.send_error(404)
+            return
+        start = int(self.headers["Range"].split("=")[1].rstrip("-")) if "Range" in self.headers else 0
+        if self.path == "/no-resume":
+            start = 0
+        if start >= len(CONTENT):
+            self.send_error(416)
+            return
+        body = CONTENT[start:]
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body[: len(body) // 2] if self.path == "/truncated" else body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server():
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        running.ranges = []
+        running.url = f"http://127.0.0.1:{running.server_port}"
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        yield running
+        running.shutdown()
+
+
+def test_a_file_arrives_whole(server, tmp_path):
+    seen = []
+    path = fetch(f"{server.url}/file", tmp_path / "new" / "w.pth", DIGEST[:8], lambda *p: seen.append(p))
+    assert path.read_bytes() == CONTENT
+    assert seen[-1] == (len(CONTENT), len(CONTENT))
+    assert list(path.parent.iterdir()) == [path]
+    fetch(f"{server.url}/missing", path, DIGEST)  # already here: no request
+    assert server.ranges == [None]
+
+
+@pytest.mark.parametrize(("page", "range_sent"), [("file", "bytes=1000-"), ("no-resume", "bytes=1000-")])
+def test_an_interrupted_file_goes_on(server, tmp_path, page, range_sent):
+    (tmp_path / "w.pth.part").write_bytes(CONTENT[:1000])
+    assert fetch(f"{server.url}/{page}", tmp_path / "w.pth", DIGEST).read_bytes() == CONTENT
+    assert server.ranges == [range_sent]
+
+
+def test_a_part_that_is_already_whole(server, tmp_path):
+    (tmp_path / "w.pth.part").write_bytes(CONTENT)
+    assert fetch(f"{server.url}/file", tmp_path / "w.pth", DIGEST).read_bytes() == CONTENT
+
+
+def refused(message, url, path, digest=DIGEST):
+    with pytest.raises(ValueError, match=message) as caught:
+        fetch(url, path, digest, timeout=5)
+    assert "\n" not in str(caught.value)
+    assert f"put it at {path}" in str(caught.value)
+    assert not path.exists()
+
+
+def test_a_truncated_file_is_kept_for_the_next_try(server, tmp_path):
+    refused("broke off after 1500000 of 3000000 bytes", f"{server.url}/truncated", tmp_path / "w.pth")
+    assert fetch(f"{server.url}/file", tmp_path / "w.pth", DIGEST).read_bytes() == CONTENT
+    assert server.ranges[-1] == "bytes=1500000-"
+
+
+def test_what_goes_wrong_is_said_in_one_sentence(server, tmp_path, monkeypatch):
+    path = tmp_path / "w.pth"
+    refused("has the sha256 .* and should have 0123abcd", f"{server.url}/file", path, "0123abcd")
+    assert list(tmp_path.iterdir()) == []
+    refused("answered 404", f"{server.url}/missing", path)
+    refused("could not be fetched .*refused", "http://127.0.0.1:9/file", path)
+    refused("could not be fetched", "http://no-such-host.invalid/file", path)
+    monkeypatch.setenv("REPRI_OFFLINE", "1")
+    refused("REPRI_OFFLINE is set", f"{server.url}/file", path)
+
+
+def repri(tmp_path, *arguments):
+    env = os.environ | {"REPRI_CACHE": str(tmp_path), "REPRI_OFFLINE": "1"}
+    return subprocess.run([sys.executable, "-m", "repri", *arguments], capture_output=True, text=True, env=env)
+
+
+def test_the_weights_command(tmp_path):
+    import torch
+
+    from repri.models.load import build_backbone
+
+    from .test_checkpoints import to_resnet_names
+
+    listing = repri(tmp_path, "weights", "list")
+    assert listing.returncode == 0
+    assert "resnet50-deep" in listing.stdout
+    done = repri(tmp_path, "weights", "get", "resnet50")
+    assert done.returncode == 1
+    assert "REPRI_OFFLINE is set" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "known: resnet50" in repri(tmp_path, "weights", "get", "resnet5").stderr
+
+    torch.save(to_resnet_names(build_backbone("resnet50").state_dict(), True), tmp_path / "file.pth")
+    done = repri(tmp_path, "weights", "check", str(tmp_path / "file.pth"))
+    assert done.returncode == 0, done.stderr
+    assert "semseg" in done.stdout
+    assert repri(tmp_path, "weights", "import", str(tmp_path / "file.pth"), "resnet50-deep").returncode == 0
+    assert (tmp_path / "weights" / "resnet50-deep.pth").is_file()
+    assert "another file" in repri(tmp_path, "weights", "import", str(tmp_path / "file.pth"), "resnet50").stderr
+    assert (
+        "which is not resnet101-deep"
+        in repri(tmp_path, "weights", "import", str(tmp_path / "file.pth"), "resnet101-deep").stderr
+    )

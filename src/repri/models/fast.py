@@ -79,7 +79,7 @@ class FactoredHead(nn.Module):
             columns.append(torch.einsum("boyxmn,xjn->boymj", v, across).flatten(2, 3))  # [B, o, (dy, m), j]
             spread_rows.append(shifted_bilinear(size, height, v).transpose(0, 1).flatten(1))  # [i, (dy, m)]
         pyramid = torch.cat(spread_rows, 1) @ torch.cat(columns, 2)  # [B, o, i, j]
-        return F.relu(self.direct(x) + pyramid)
+        return F.relu(self.direct(x).add_(pyramid), inplace=True)
 
 
 def shifted_bilinear(cells: int, length: int, like: Tensor) -> Tensor:

@@ -27,7 +27,7 @@ class PyramidPooling(nn.Module):
                 nn.AdaptiveAvgPool2d(size),
                 nn.Conv2d(channels, width, 1, bias=False),
                 nn.BatchNorm2d(width, eps=bn_eps),
-                nn.ReLU(),
+                nn.ReLU(inplace=True),
             )
             for size in bins
         )
@@ -54,7 +54,7 @@ class PSPNet(nn.Module):
         self.bottleneck = nn.Sequential(
             nn.Conv2d(2 * channels, width, 3, padding=1, bias=False),
             nn.BatchNorm2d(width),
-            nn.ReLU(),
+            nn.ReLU(inplace=True),
             nn.Dropout2d(dropout),
         )
         self.classifier = None if classes is None else nn.Conv2d(width, classes, 1)

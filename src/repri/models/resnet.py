@@ -43,9 +43,11 @@ class Bottleneck(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         shortcut = x if self.downsample is None else self.downsample(x)
-        x = F.relu(self.bn1(self.conv1(x)))
-        x = F.relu(self.bn2(self.conv2(x)))
-        return F.relu(self.bn3(self.conv3(x)) + shortcut)
+        x = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        x = F.relu(self.bn2(self.conv2(x)), inplace=True)
+        x = self.bn3(self.conv3(x))
+        x += shortcut
+        return F.relu(x, inplace=True)
 
 
 class ResNet(nn.Module):
@@ -77,9 +79,9 @@ class ResNet(nn.Module):
             widths, convolutions = (3, 64, 64, 128), []
             for i in range(3):
                 convolutions += [nn.Conv2d(widths[i], widths[i + 1], 3, 2 if i == 0 else 1, 1, bias=False)]
-                convolutions += [norm(widths[i + 1]), nn.ReLU()]
+                convolutions += [norm(widths[i + 1]), nn.ReLU(inplace=True)]
         else:
-            convolutions = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), norm(64), nn.ReLU()]
+            convolutions = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), norm(64), nn.ReLU(inplace=True)]
         self.layer0 = nn.Sequential(*convolutions, nn.MaxPool2d(3, 2, 1))
         channels = 128 if stem == "deep" else 64
         strides, dilations = ((1, 2, 1, 1), (1, 1, 2, 4)) if dilated else ((1, 2, 2, 2), (1, 1, 1, 1))

@@ -35,7 +35,7 @@ class VGG16(nn.Module):
             for width in widths:
                 modules.append(nn.Conv2d(channels, width, 3, padding=dilation, dilation=dilation))
                 modules += [nn.BatchNorm2d(width, eps=bn_eps)] if batch_norm else []
-                modules.append(nn.ReLU())
+                modules.append(nn.ReLU(inplace=True))
                 channels = width
             if i < 3:
                 modules.append(nn.MaxPool2d(2, 2, ceil_mode=True))

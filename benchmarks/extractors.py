@@ -1,0 +1,117 @@
+"""Speed of feature extraction on this machine, everything in one run.
+
+    python benchmarks/extractors.py [--threads 2] [--repeats 5] [--compile]
+
+PSPNet-ResNet-50 at 417² and DINOv2-small at 420², untrained (the speed is the same): the plain eager
+module, ours, and what share of this machine's matrix-product speed each reaches. A share is computed
+from the multiplications of the plain module, so that skipping work counts as speed; a 1-shot task is
+two images.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+
+import torch
+import torch.nn as nn
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from repri.models import load_extractor
+from repri.models.extractor import NetworkExtractor
+
+
+def sgemm_gflops(size: int = 2048) -> float:
+    """Best float32 matrix product, GFLOP/s."""
+    a, b = torch.randn(size, size), torch.randn(size, size)
+    best = float("inf")
+    for _ in range(8):
+        start = time.perf_counter()
+        a @ b
+        best = min(best, time.perf_counter() - start)
+    return 2 * size**3 / best / 1e9
+
+
+def count_gflop(network: nn.Module, images: Tensor) -> float:
+    with torch.inference_mode(), FlopCounterMode(display=False) as counter:
+        network(images)
+    return counter.get_total_flops() / 1e9
+
+
+def medians(methods: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Median seconds of each, the methods taking turns, after one warm-up each."""
+    times: dict[str, list[float]] = {name: [] for name in methods}
+    for turn in range(repeats + 1):
+        for name, run in methods.items():
+            start = time.perf_counter()
+            run()
+            if turn:
+                times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def dinov2_small() -> nn.Module:
+    """The architecture of facebook/dinov2-small, untrained."""
+    from transformers import Dinov2Backbone, Dinov2Config
+
+    config = Dinov2Config(hidden_size=384, num_hidden_layers=12, num_attention_heads=6, patch_size=14, image_size=518)
+    return Dinov2Backbone(config).eval()
+
+
+def report(name: str, size: int, found: dict[str, float], gflop: float, peak: float) -> None:
+    plain = found["eager"]
+    for method, seconds in found.items():
+        print(
+            f"{name:16} {size}²  {method:22} {1e3 * seconds:8.0f} ms {0.5 / seconds:7.2f} tasks/s"
+            f" {plain / seconds:6.2f}× {100 * gflop / seconds / peak:5.0f} % of sgemm",
+            flush=True,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--compile", action="store_true", help="also torch.compile (a minute to start)")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    peak = sgemm_gflops()
+    print(f"{options.threads} threads, sgemm {peak:.0f} GFLOP/s, float32, one image at a time\n")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        extractor = load_extractor("pspnet-resnet50")
+    assert isinstance(extractor, NetworkExtractor)
+    images = torch.rand(1, 3, 417, 417)
+
+    def plain(network: Callable[[Tensor], object], x: Tensor) -> object:
+        with torch.inference_mode():
+            return network(x)
+
+    methods: dict[str, Callable[[], object]] = {
+        "eager": lambda: plain(extractor.network, images),
+        "ours": lambda: extractor.extract(images),
+    }
+    if options.compile:
+        compiled = torch.compile(extractor.run)
+        methods["ours, torch.compile"] = lambda: plain(compiled, images)
+    gflop = count_gflop(extractor.network, images)
+    report(f"PSPNet-R50 {gflop:.0f}G", 417, medians(methods, options.repeats), gflop, peak)
+
+    try:
+        dino = dinov2_small()
+    except ImportError:
+        print("DINOv2-small: transformers is not installed (pip install 'repri[hub]')")
+        return
+    larger = torch.rand(1, 3, 420, 420)
+    gflop = count_gflop(dino, larger)
+    found = medians({"eager": lambda: plain(dino, larger)}, options.repeats)
+    report(f"DINOv2-S {gflop:.0f}G", 420, found, gflop, peak)
+
+
+if __name__ == "__main__":
+    main()

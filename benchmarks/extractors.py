@@ -11,13 +11,13 @@ two images.
 from __future__ import annotations
 
 import argparse
-import statistics
 import time
 import warnings
 from collections.abc import Callable
 
 import torch
 import torch.nn as nn
+from timing import medians
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -29,7 +29,7 @@ def sgemm_gflops(size: int = 2048) -> float:
     """Best float32 matrix product, GFLOP/s."""
     a, b = torch.randn(size, size), torch.randn(size, size)
     best = float("inf")
-    for _ in range(8):
+    for _ in range(20):
         start = time.perf_counter()
         a @ b
         best = min(best, time.perf_counter() - start)
@@ -40,18 +40,6 @@ def count_gflop(network: nn.Module, images: Tensor) -> float:
     with torch.inference_mode(), FlopCounterMode(display=False) as counter:
         network(images)
     return counter.get_total_flops() / 1e9
-
-
-def medians(methods: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Median seconds of each, the methods taking turns, after one warm-up each."""
-    times: dict[str, list[float]] = {name: [] for name in methods}
-    for turn in range(repeats + 1):
-        for name, run in methods.items():
-            start = time.perf_counter()
-            run()
-            if turn:
-                times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(values) for name, values in times.items()}
 
 
 def dinov2_small() -> nn.Module:

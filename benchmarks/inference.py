@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import statistics
 import time
 from collections.abc import Callable
 from functools import partial
@@ -21,6 +20,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from timing import medians
 from torch import Tensor
 
 from repri.inference import InferenceConfig, infer, native_status
@@ -84,18 +84,6 @@ def read_bandwidth(size: int) -> float:
         buffer.sum()
         best = min(best, time.perf_counter() - start)
     return size / best
-
-
-def medians(methods: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Median seconds of each, the methods taking turns, after one warm-up each."""
-    times: dict[str, list[float]] = {name: [] for name in methods}
-    for turn in range(repeats + 1):
-        for name, run in methods.items():
-            start = time.perf_counter()
-            run()
-            if turn:
-                times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(values) for name, values in times.items()}
 
 
 def extra_memory(run: Callable[[], object]) -> float:

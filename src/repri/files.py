@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -18,7 +19,10 @@ def atomic(path: Path) -> Generator[Path]:
     temporary = path.with_name(f".{os.getpid()}-{threading.get_ident()}{path.suffix}")
     try:
         yield temporary
-        os.replace(temporary, path)
+        try:
+            os.replace(temporary, path)
+        except OSError as error:
+            raise ValueError(f"cannot write {path}: {error.strerror}; choose another name") from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -29,10 +33,7 @@ def check_writable(path: Path) -> None:
         if path.is_dir():
             raise ValueError(f"cannot write {path}: it is a folder; give a file name")
         path.parent.mkdir(parents=True, exist_ok=True)
-        existed = path.exists()
-        with path.open("ab"):
+        with tempfile.TemporaryFile(dir=path.parent):
             pass
-        if not existed:
-            path.unlink()
     except OSError as error:
         raise ValueError(f"cannot write {path}: {error.strerror or error}; choose another place") from error

@@ -9,6 +9,16 @@ from repri.models.load import build_backbone, load_checkpoint
 from repri.models.pspnet import PSPNet
 
 
+def random_backbone(name, **options):
+    """Every tensor different, so that no two can be mistaken for each other."""
+    backbone = build_backbone(name, **options)
+    with torch.no_grad():
+        for tensor in backbone.state_dict().values():
+            if tensor.dtype.is_floating_point:
+                tensor.uniform_(0.1, 1.0)
+    return backbone
+
+
 def to_resnet_names(state, deep):
     """Our backbone's state dict under the names that ImageNet files use."""
     stem = {"0": "conv1", "1": "bn1", "3": "conv2", "4": "bn2", "6": "conv3", "7": "bn3"}
@@ -38,7 +48,7 @@ def to_vgg_names(state, batch_norm):
     [("resnet50", "plain", "torchvision"), ("resnet50", "deep", "semseg"), ("resnet101", "deep", "semseg")],
 )
 def test_imagenet_resnets(tmp_path, name, stem, kind):
-    backbone = build_backbone(name, stem=stem)
+    backbone = random_backbone(name, stem=stem)
     torch.save(to_resnet_names(backbone.state_dict(), stem == "deep"), tmp_path / "w.pth")
     checkpoint = read_checkpoint(tmp_path / "w.pth")
     assert (checkpoint.kind, checkpoint.complete) == (kind, False)
@@ -51,7 +61,7 @@ def test_imagenet_resnets(tmp_path, name, stem, kind):
 
 @pytest.mark.parametrize("name", ["vgg16", "vgg16_bn"])
 def test_imagenet_vggs(tmp_path, name):
-    backbone = build_backbone(name)
+    backbone = random_backbone(name)
     torch.save(to_vgg_names(backbone.state_dict(), name == "vgg16_bn"), tmp_path / "w.pth")
     loaded = load_checkpoint(read_checkpoint(tmp_path / "w.pth"))
     assert all(
@@ -91,11 +101,19 @@ def test_our_own_format(tmp_path, trained):
     b = load_extractor("pspnet-resnet50", tmp_path / "ours.safetensors", layers=["layer4"])
     assert a.fingerprint != b.fingerprint
     assert a.fingerprint == load_extractor("pspnet-resnet50", tmp_path / "ours.safetensors", fast=False).fingerprint
-    with torch.no_grad():
-        a.network.get_parameter("ppm.features.0.1.weight")[0, 0] += 1
-    changed = load_extractor("pspnet-resnet50", tmp_path / "ours.safetensors")
-    changed.network.load_state_dict(a.network.state_dict())
-    assert changed.fingerprint != a.fingerprint
+    state = {key: value.clone() for key, value in trained.state_dict().items()}
+    state["ppm.features.0.1.weight"][0, 0] += 1
+    save_checkpoint(tmp_path / "changed.safetensors", state, config)
+    assert load_extractor("pspnet-resnet50", tmp_path / "changed.safetensors").fingerprint != a.fingerprint
+    (tmp_path / "ours.safetensors").rename(tmp_path / "renamed.pth")  # told by content, not by name
+    assert load_extractor("pspnet-resnet50", tmp_path / "renamed.pth").fingerprint == a.fingerprint
+
+    save_checkpoint(tmp_path / "future.safetensors", state, config | {"attention": True})
+    with pytest.raises(ValueError, match="settings that this version does not know: attention"):
+        read_checkpoint(tmp_path / "future.safetensors")
+    save_checkpoint(tmp_path / "empty.safetensors", state, {})
+    with pytest.raises(ValueError, match="not which network it holds"):
+        read_checkpoint(tmp_path / "empty.safetensors")
 
 
 def test_wrong_keys_are_listed(tmp_path):
@@ -142,6 +160,10 @@ def test_names_and_files_must_agree(tmp_path):
     torch.save(to_resnet_names(build_backbone("resnet50", stem="plain").state_dict(), False), tmp_path / "w.pth")
     cases = [
         (("pspnet-resnet50", tmp_path / "w.pth"), {}, "holds the backbone only.*layers="),
+        (("pspnet-resnet50", tmp_path / "w.pth"), {"layers": (-1,)}, "holds the backbone only"),
+        (("resnet50", tmp_path / "w.pth"), {"layers": "layer4"}, "layers must be a list of names"),
+        (("resnet50", tmp_path / "w.pth"), {"device": "gpu"}, "device 'gpu' cannot be used"),
+        (("resnet50", tmp_path / "w.pth"), {"head": torch.nn.Identity()}, "as out_channels"),
         (("resnet101", tmp_path / "w.pth"), {}, "holds a resnet50, not the backbone of resnet101"),
         (("resnet50", tmp_path / "w.pth"), {"stem": "deep"}, "has stem='plain', not 'deep'"),
         (("resnet50", tmp_path / "w.pth"), {"layers": ["layer9"]}, "no layer 'layer9'; known: layer1"),
@@ -155,9 +177,25 @@ def test_names_and_files_must_agree(tmp_path):
             load_extractor(*arguments, **options)
 
 
+def test_stride_and_size_follow_the_layers(tmp_path):
+    torch.save(to_resnet_names(build_backbone("resnet50", stem="plain").state_dict(), False), tmp_path / "w.pth")
+    for layer, options, stride in (("layer1", {}, 4), ("layer4", {}, 8), ("layer4", {"dilated": False}, 32)):
+        extractor = load_extractor("resnet50", tmp_path / "w.pth", layers=(layer,), **options)
+        assert extractor.stride == stride
+        assert extractor.extract(torch.rand(1, 3, 64, 64)).shape[-1] == 64 // stride
+    half = extractor.extract(torch.rand(1, 3, 64, 64).half())
+    assert half.dtype == torch.float32
+
+
 def test_untrained_networks_warn():
     with pytest.warns(UserWarning, match="untrained"):
         extractor = load_extractor("pspnet-resnet50")
     assert extractor.extract(torch.rand(1, 3, 33, 41)).shape == (1, 512, 5, 6)
-    with pytest.raises(ValueError, match="images must be float"):
-        extractor.extract(torch.zeros(1, 3, 33, 41, dtype=torch.uint8))
+    for wrong, message in (
+        (torch.zeros(1, 3, 33, 41, dtype=torch.uint8), "divide by 255"),
+        (torch.zeros(3, 33, 41), "a tensor .B, 3, H, W., got .3, 33, 41."),
+        (torch.zeros(1, 3, 0, 41), "got .1, 3, 0, 41."),
+        ([1, 2], "got list"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            extractor.extract(wrong)

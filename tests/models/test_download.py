@@ -29,6 +29,14 @@ class Handler(BaseHTTPRequestHandler):
             return
         body = CONTENT[start:]
         self.send_response(206 if start else 200)
+        if start:
+            first = 0 if self.path == "/other-part" else start
+            self.send_header("Content-Range", f"bytes {first}-{len(CONTENT) - 1}/{len(CONTENT)}")
+        if self.path == "/garbled":
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            self.wfile.write(b"ffff\r\nshort")
+            return
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body[: len(body) // 2] if self.path == "/truncated" else body)
@@ -47,12 +55,16 @@ def server():
         running.shutdown()
 
 
+def visible(folder):
+    return [path for path in folder.iterdir() if not path.name.startswith(".")]
+
+
 def test_a_file_arrives_whole(server, tmp_path):
     seen = []
     path = fetch(f"{server.url}/file", tmp_path / "new" / "w.pth", DIGEST[:8], lambda *p: seen.append(p))
     assert path.read_bytes() == CONTENT
     assert seen[-1] == (len(CONTENT), len(CONTENT))
-    assert list(path.parent.iterdir()) == [path]
+    assert visible(path.parent) == [path]
     fetch(f"{server.url}/missing", path, DIGEST)  # already here: no request
     assert server.ranges == [None]
 
@@ -86,12 +98,36 @@ def test_a_truncated_file_is_kept_for_the_next_try(server, tmp_path):
 def test_what_goes_wrong_is_said_in_one_sentence(server, tmp_path, monkeypatch):
     path = tmp_path / "w.pth"
     refused("has the sha256 .* and should have 0123abcd", f"{server.url}/file", path, "0123abcd")
-    assert list(tmp_path.iterdir()) == []
+    assert visible(tmp_path) == []
     refused("answered 404", f"{server.url}/missing", path)
     refused("could not be fetched .*refused", "http://127.0.0.1:9/file", path)
     refused("could not be fetched", "http://no-such-host.invalid/file", path)
+    refused("could not be fetched .IncompleteRead", f"{server.url}/garbled", path)
     monkeypatch.setenv("REPRI_OFFLINE", "1")
     refused("REPRI_OFFLINE is set", f"{server.url}/file", path)
+
+
+def test_another_part_than_asked_for_is_not_appended(server, tmp_path):
+    (tmp_path / "w.pth.part").write_bytes(CONTENT[:1000])
+    with pytest.raises(ValueError, match="sent another part"):
+        fetch(f"{server.url}/other-part", tmp_path / "w.pth", DIGEST)
+    assert fetch(f"{server.url}/file", tmp_path / "w.pth", DIGEST).read_bytes() == CONTENT
+
+
+def test_a_file_placed_by_hand_is_never_deleted(server, tmp_path):
+    (tmp_path / "w.pth").write_bytes(b"mine")
+    with pytest.raises(ValueError, match="remove it and try again"):
+        fetch(f"{server.url}/file", tmp_path / "w.pth", DIGEST)
+    assert (tmp_path / "w.pth").read_bytes() == b"mine"
+
+
+def test_two_fetches_at_once(server, tmp_path):
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(4) as pool:
+        paths = list(pool.map(lambda _: fetch(f"{server.url}/file", tmp_path / "w.pth", DIGEST), range(4)))
+    assert paths[0].read_bytes() == CONTENT
+    assert len(server.ranges) == 1
 
 
 def repri(tmp_path, *arguments):
@@ -121,6 +157,10 @@ def test_the_weights_command(tmp_path):
     assert "semseg" in done.stdout
     assert repri(tmp_path, "weights", "import", str(tmp_path / "file.pth"), "resnet50-deep").returncode == 0
     assert (tmp_path / "weights" / "resnet50-deep.pth").is_file()
+    assert repri(tmp_path, "weights", "import", str(tmp_path / "file.pth"), "mine").returncode == 0
+    assert "mine " in repri(tmp_path, "weights", "list").stdout
+    wide = [line for line in listing.stdout.splitlines() if len(line) > 80 and not line.startswith("Kept")]
+    assert wide == []
     assert "another file" in repri(tmp_path, "weights", "import", str(tmp_path / "file.pth"), "resnet50").stderr
     assert (
         "which is not resnet101-deep"

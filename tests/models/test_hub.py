@@ -60,6 +60,40 @@ def test_families_load_from_a_folder(tmp_path, family):
     assert several.extract(torch.rand(1, 3, side, side)).shape[1] == several.channels > extractor.channels
 
 
+def test_incomplete_weights_are_refused(tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    FAMILIES["dinov2"][0](transformers).save_pretrained(tmp_path)
+    path = tmp_path / "model.safetensors"
+    state = load_file(path)
+    dropped = next(key for key in state if "layer.1.mlp" in key)
+    save_file({k: v for k, v in state.items() if k != dropped}, path, metadata={"format": "pt"})
+    with pytest.raises(ValueError, match="1 weights are missing or of another shape"):
+        load_extractor(str(tmp_path))
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(ValueError, match="cannot load"):
+        load_extractor(str(tmp_path))
+
+
+def test_the_fingerprint_knows_the_configuration_and_not_the_place(tmp_path):
+    import json
+    import shutil
+
+    FAMILIES["dinov2"][0](transformers).save_pretrained(tmp_path / "a")
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    a = load_extractor(str(tmp_path / "a")).fingerprint
+    assert a == load_extractor(f"hub:{tmp_path}/b").fingerprint
+    config = json.loads((tmp_path / "b" / "config.json").read_text())
+    (tmp_path / "b" / "config.json").write_text(json.dumps(config | {"num_attention_heads": 4}))
+    assert a != load_extractor(str(tmp_path / "b")).fingerprint
+
+
+def test_offline_does_not_wait_for_the_network(monkeypatch):
+    monkeypatch.setenv("REPRI_OFFLINE", "1")
+    with pytest.raises(ValueError, match=r"cannot load no-such/model.*without network, give a folder"):
+        load_extractor("hub:no-such/model")
+
+
 def test_other_models_are_refused(tmp_path):
     config = transformers.BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)
     transformers.BertModel(config).save_pretrained(tmp_path)

@@ -24,14 +24,18 @@ HEAD_PARAMETERS = {
 
 def build(name, stem, **options):
     torch.manual_seed(0)
-    backbone = build_backbone(name, **({"stem": stem} if stem else {}), **options)
-    for module in backbone.modules():
+    return randomise(build_backbone(name, **({"stem": stem} if stem else {}), **options))
+
+
+def randomise(network):
+    """Norms that do something."""
+    for module in network.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
             module.running_mean.normal_(0, 0.1)
             module.running_var.uniform_(0.5, 1.5)
             module.weight.data.uniform_(0.5, 1.0)
             module.bias.data.normal_(0, 0.1)
-    return backbone
+    return network
 
 
 @pytest.mark.parametrize(("name", "stem"), BACKBONE_PARAMETERS)
@@ -60,7 +64,7 @@ def test_417_pixels_give_53_cells():
 )
 @pytest.mark.parametrize("size", [(65, 65), (40, 97)])
 def test_the_fast_network_is_the_same_network(name, stem, size):
-    network = PSPNet(build(name, stem)).eval()
+    network = randomise(PSPNet(build(name, stem))).eval()
     images = torch.randn(2, 3, *size)
     with torch.inference_mode():
         slow, fast = network(images), accelerate(network)(images)
@@ -92,5 +96,10 @@ def test_shifted_bilinear_is_interpolation():
 def test_unknown_options_are_named():
     with pytest.raises(ValueError, match="resnet50 has no option 'stm'"):
         build_backbone("resnet50", stm="deep")
+    for options in ({"stride_in": "1X1"}, {"stem": "dep"}):
+        with pytest.raises(ValueError, match="stem 'deep' or 'plain' and stride_in '3x3' or '1x1', got"):
+            build_backbone("resnet50", **options)
+    with pytest.raises(ValueError, match="unknown backbone 'alexnet'"):
+        build_backbone("alexnet")
     with pytest.raises(ValueError, match="no class head"):
         build_backbone("resnet50").classify(torch.rand(1, 3, 64, 64))

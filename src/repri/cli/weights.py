@@ -20,16 +20,22 @@ def list_weights() -> None:
     """List the weights that are known by name, and whether they are here."""
     from repri.models.registry import KNOWN, cached_path, weights_folder
 
-    typer.echo(f"{'name':15} {'size':>8}  {'licence':8} {'here':5} what")
+    typer.echo(f"{'name':15} {'size':>6}  {'licence':7}  {'sha256':9} {'here':5} what")
     for entry in KNOWN.values():
         here = "yes" if cached_path(entry.name).is_file() else "-" if entry.hash else "hand"
-        typer.echo(f"{entry.name:15} {entry.megabytes:5.0f} MB  {entry.licence:8} {here:5} {entry.about}")
-    typer.echo(f"Kept in {weights_folder()} (REPRI_CACHE moves it). 'hand': to be downloaded by hand.")
+        start = f"{entry.hash}…" if entry.hash else "-"
+        typer.echo(f"{entry.name:15} {entry.megabytes:4.0f} M  {entry.licence:7}  {start:9} {here:5} {entry.about}")
+    known = {cached_path(name) for name in KNOWN}
+    for path in sorted(set(weights_folder().glob("[!.]*.*")) - known):
+        if path.suffix in (".pth", ".safetensors"):
+            typer.echo(f"{path.stem:15} {path.stat().st_size / 2**20:4.0f} M  {'':7}  {'':9} yes   imported")
+    typer.echo(f"\nKept in {weights_folder()}\n(REPRI_CACHE moves it). hand: to be downloaded by hand, then imported.")
 
 
 @app.command()
 def get(name: Annotated[str, typer.Argument(help="A name from `repri weights list`.")]) -> None:
     """Fetch known weights into the cache, resuming what was begun, and check them."""
+    from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
     from repri.models.download import fetch
@@ -46,35 +52,51 @@ def get(name: Annotated[str, typer.Argument(help="A name from `repri weights lis
         typer.echo(f"{name}: {path}")
         return
     columns = (TextColumn(name), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns) as bar:
-        task = bar.add_task(name, total=None)
-        fetch(entry.url, path, entry.hash, lambda here, total: bar.update(task, completed=here, total=total or None))
+    bar = Progress(*columns, console=Console(stderr=True))
+    task = bar.add_task(name, total=None)
+
+    def show(here: int, total: int) -> None:
+        bar.start()  # not before there is something to show
+        bar.update(task, completed=here, total=total or None)
+
+    try:
+        fetch(entry.url, path, entry.hash, show)
+    finally:
+        bar.stop()
     typer.echo(f"{name}: {path}")
 
 
 @app.command("import")
 def import_weights(
     file: Annotated[Path, typer.Argument(help="A weights file that was downloaded by hand.")],
-    name: Annotated[str, typer.Argument(help="The known name it shall have.")],
+    name: Annotated[str, typer.Argument(help="The name it shall have; default: the file's.")] = "",
 ) -> None:
-    """Check a file and copy it into the cache under a known name."""
+    """Check a file and copy it into the cache, under a known name or one of your own."""
     from repri.models.checkpoints import read_checkpoint
     from repri.models.download import file_sha256
-    from repri.models.registry import KNOWN, cached_path
+    from repri.models.load import load_checkpoint
+    from repri.models.registry import KNOWN, cached_path, weights_folder
 
-    if name not in KNOWN:
-        raise ValueError(f"no known weights named {name!r}; known: {', '.join(KNOWN)}")
     checkpoint = read_checkpoint(file)
-    digest = file_sha256(file)
-    if not digest.startswith(KNOWN[name].hash):
-        raise ValueError(f"{file} has the sha256 {digest[:16]}… and {name} has {KNOWN[name].hash}…: it is another file")
-    backbone = name.split("-")[0]
-    stem = "deep" if name.endswith("-deep") else checkpoint.config.get("stem")
-    if checkpoint.config["backbone"] != backbone or checkpoint.config.get("stem") != stem:
-        raise ValueError(f"{file} holds a {checkpoint.config}, which is not {name}")
-    with atomic(cached_path(name)) as temporary:
+    load_checkpoint(checkpoint)
+    name = name or file.stem
+    if "/" in name or name.startswith("."):
+        raise ValueError(f"{name!r} is no name for weights: give one without slashes")
+    path = weights_folder() / f"{name}{file.suffix}"
+    if name in KNOWN:
+        path, digest = cached_path(name), file_sha256(file)
+        if not digest.startswith(KNOWN[name].hash):
+            raise ValueError(
+                f"{file} has the sha256 {digest[:16]}…, {name} has {KNOWN[name].hash}…: it is another file"
+            )
+        wanted = {"backbone": name.split("-")[0], "stem": "deep" if name.endswith("-deep") else "plain"}
+        found = {"backbone": checkpoint.config["backbone"], "stem": checkpoint.config.get("stem", "plain")}
+        if found != wanted or checkpoint.complete:
+            whole = "a PSPNet on " if checkpoint.complete else ""
+            raise ValueError(f"{file} holds {whole}{found['backbone']} ({found['stem']} stem), which is not {name}")
+    with atomic(path) as temporary:
         shutil.copyfile(file, temporary)
-    typer.echo(f"{name}: {cached_path(name)}")
+    typer.echo(f"{name}: {path}")
 
 
 @app.command()

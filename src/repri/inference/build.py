@@ -51,7 +51,8 @@ def _load_library() -> tuple[ctypes.CDLL | None, str]:
         return None, "no C compiler (cc, gcc or clang) found"
     source = SOURCE.read_bytes()
     key = hashlib.sha256(source + repr((compiler, COMMON_FLAGS, FLAG_CHOICES, _processor())).encode()).hexdigest()
-    folder = Path(os.environ.get("REPRI_CACHE") or platformdirs.user_cache_dir("repri", appauthor=False)).resolve()
+    folder = Path(os.environ.get("REPRI_CACHE") or platformdirs.user_cache_dir("repri", appauthor=False))
+    folder = folder.expanduser().resolve()
     path = folder / f"kernel-{key[:16]}.so"
     try:
         if path.exists():

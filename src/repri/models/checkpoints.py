@@ -46,10 +46,10 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     path = Path(path)
     raw, metadata = _read(path)
     if "repri" in metadata:
-        return Checkpoint(path, "repri", raw, json.loads(metadata["repri"]))
+        return Checkpoint(path, "repri", raw, _own_config(path, metadata["repri"]))
     if isinstance(raw.get("state_dict"), dict):
         raw = raw["state_dict"]
-    if not raw or not all(isinstance(value, Tensor) for value in raw.values()):
+    if not raw or not all(isinstance(k, str) and isinstance(v, Tensor) for k, v in raw.items()):
         raise ValueError(f"{path} holds no state dict of tensors: it is not a weights file this project knows")
     raw = {key.removeprefix("module."): value for key, value in raw.items()}
     if "layer0.0.weight" in raw:
@@ -100,7 +100,9 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
     if not path.is_file():
         raise ValueError(f"no weights file at {path}")
     try:
-        if path.suffix == ".safetensors":
+        with path.open("rb") as file:
+            start = file.read(9)
+        if path.suffix == ".safetensors" or start[8:] == b"{":  # a length of 8 bytes, then JSON
             from safetensors import safe_open
 
             with safe_open(path, framework="pt") as file:
@@ -115,6 +117,20 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
     if not isinstance(content, dict):
         raise ValueError(f"{path} holds a {type(content).__name__}, not a state dict")
     return content, {}
+
+
+def _own_config(path: Path, text: str) -> dict[str, Any]:
+    known = {"backbone", "stem", "stride_in", "bn_eps", "dilated", "classes"}
+    try:
+        config = json.loads(text)
+        unknown = sorted(config.keys() - known)
+    except (ValueError, AttributeError):
+        config, unknown = {}, []
+    if "backbone" not in config:
+        raise ValueError(f"{path} says in its metadata that it is ours, but not which network it holds: it is damaged")
+    if unknown:
+        raise ValueError(f"{path} has settings that this version does not know: {', '.join(unknown)}")
+    return config
 
 
 def _from_resnet(key: str) -> str:

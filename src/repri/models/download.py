@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import http.client
 import os
 import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+
+from filelock import FileLock
 
 from repri.files import check_writable
 
@@ -25,19 +28,41 @@ def fetch(url: str, path: Path, hash_prefix: str, progress: Progress | None = No
     happened and how to put the file in place by hand. ``REPRI_OFFLINE=1`` forbids the network.
     """
     if path.is_file():
-        _check(path, path, hash_prefix, url)
+        digest = file_sha256(path)
+        if not digest.startswith(hash_prefix.lower()):
+            raise ValueError(
+                f"{path} has the sha256 {digest[:16]}… and should have {hash_prefix[:16]}…: remove it and try again, "
+                f"or {_by_hand(url, path)}"
+            )
         return path
     if os.environ.get("REPRI_OFFLINE", "0") not in ("", "0"):
         raise ValueError(f"REPRI_OFFLINE is set, so {url} is not fetched: {_by_hand(url, path)}")
     check_writable(path)
-    part = path.with_name(path.name + ".part")
+    with FileLock(path.with_name(f".{path.name}.lock")):  # two processes may want it at once
+        if not path.is_file():
+            _fetch_part(url, path, progress, timeout)
+            _finish(url, path, hash_prefix)
+    return path
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(path.name + ".part")
+
+
+def _fetch_part(url: str, path: Path, progress: Progress | None, timeout: float) -> None:
+    """Bring ``path.part`` to its full length, or say why not."""
+    part = _part(path)
     start = part.stat().st_size if part.is_file() else 0
     request = urllib.request.Request(url, headers={"Range": f"bytes={start}-"} if start else {})
     try:
         with urllib.request.urlopen(request, timeout=timeout) as response:
-            resumed = response.status == 206
+            resumed = response.status == 206 and response.headers.get("Content-Range", "").startswith(f"bytes {start}-")
+            if response.status == 206 and not resumed:
+                part.unlink()
+                raise ValueError(f"{url} sent another part than the one asked for: try again to start over")
             here = start if resumed else 0
-            total = here + int(response.headers.get("Content-Length") or 0)
+            length = response.headers.get("Content-Length")
+            total = here + int(length) if length else 0
             with part.open("ab" if resumed else "wb") as file:
                 while block := response.read(BLOCK):
                     file.write(block)
@@ -46,9 +71,9 @@ def fetch(url: str, path: Path, hash_prefix: str, progress: Progress | None = No
                         progress(here, total)
     except urllib.error.HTTPError as error:
         error.close()
-        if error.code != 416:  # the part is already whole: the check below decides
+        if error.code != 416:  # the part is already whole: the hash decides
             raise ValueError(f"{url} answered {error.code} ({error.reason}): {_by_hand(url, path)}") from None
-    except (urllib.error.URLError, OSError) as error:
+    except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
         reason = getattr(error, "reason", None) or error
         raise ValueError(
             f"{url} could not be fetched ({reason}): try again to go on where it stopped, or {_by_hand(url, path)}"
@@ -59,9 +84,18 @@ def fetch(url: str, path: Path, hash_prefix: str, progress: Progress | None = No
                 f"{url} broke off after {here} of {total} bytes: try again to go on where it stopped, "
                 f"or {_by_hand(url, path)}"
             )
-    _check(part, path, hash_prefix, url)
+
+
+def _finish(url: str, path: Path, hash_prefix: str) -> None:
+    part = _part(path)
+    digest = file_sha256(part)
+    if not digest.startswith(hash_prefix.lower()):
+        part.unlink()
+        raise ValueError(
+            f"what arrived from {url} has the sha256 {digest[:16]}… and should have {hash_prefix[:16]}…: "
+            f"it was discarded; try again, or {_by_hand(url, path)}"
+        )
     os.replace(part, path)
-    return path
 
 
 def file_sha256(path: Path) -> str:
@@ -70,16 +104,6 @@ def file_sha256(path: Path) -> str:
         while block := file.read(BLOCK):
             digest.update(block)
     return digest.hexdigest()
-
-
-def _check(found: Path, path: Path, hash_prefix: str, url: str) -> None:
-    digest = file_sha256(found)
-    if not digest.startswith(hash_prefix.lower()):
-        found.unlink()
-        raise ValueError(
-            f"{path.name} has the sha256 {digest[:16]}… and should have {hash_prefix[:16]}…: it was deleted; "
-            f"try again, or {_by_hand(url, path)}"
-        )
 
 
 def _by_hand(url: str, path: Path) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.nn as nn
@@ -43,10 +43,12 @@ class FeatureExtractor(ABC):
 
     def extract(self, images: Tensor) -> Tensor:
         """RGB images [B, 3, H, W] in [0, 1] → features [B, C, h, w]."""
-        if images.ndim != 4 or images.shape[1] != 3 or not images.dtype.is_floating_point:
-            raise ValueError(
-                f"{self.name}: images must be float [B, 3, H, W] in [0, 1], got {images.dtype} {list(images.shape)}"
-            )
+        if not isinstance(images, Tensor) or images.ndim != 4 or images.shape[1] != 3 or images.numel() == 0:
+            found = list(images.shape) if isinstance(images, Tensor) else type(images).__name__
+            raise ValueError(f"{self.name}: images must be a tensor [B, 3, H, W], got {found}")
+        if not images.dtype.is_floating_point:
+            raise ValueError(f"{self.name}: images must be float in [0, 1], got {images.dtype}: divide by 255")
+        images = images.float()
         multiple = self.rule.multiple
         height, width = images.shape[-2:]
         if height % multiple or width % multiple:
@@ -72,10 +74,11 @@ class FeatureExtractor(ABC):
 class NetworkExtractor(FeatureExtractor):
     """A network that names its layers, those of them that are taken, and an optional head on top.
 
-    ``network``   images → ``{layer: [B, C, h, w]}``, with ``channels`` by layer and ``stride``
+    ``network``   images → ``{layer: [B, C, h, w]}``, with ``channels`` and ``strides`` by layer
     ``layers``    which to take; several are brought to the grid of the last
     ``combine``   ``"concat"`` along channels, or ``"mean"`` of layers of equal width
     ``head``      applied to the result (a base-trained projection, say); must have ``out_channels``
+    ``description``  what the fingerprint must know of the network beyond its modules and weights
     """
 
     def __init__(
@@ -87,8 +90,9 @@ class NetworkExtractor(FeatureExtractor):
         combine: Literal["concat", "mean"] = "concat",
         head: nn.Module | None = None,
         device: str | torch.device = "cpu",
+        description: object = None,
     ):
-        known: dict[str, int] = network.channels  # ty: ignore[invalid-assignment]
+        known, strides = _levels(network)
         layers = tuple(layers)
         if not layers or any(layer not in known for layer in layers):
             raise ValueError(f"{name}: unknown layer in {list(layers)}; known: {', '.join(known)}")
@@ -98,14 +102,22 @@ class NetworkExtractor(FeatureExtractor):
         if combine == "mean" and len(set(widths)) > 1:
             raise ValueError(f"{name}: layers of {widths} channels cannot be averaged: use combine='concat'")
         self.name, self.layers, self.combine, self.rule = name, layers, combine, rule
-        self.device = torch.device(device)
+        try:
+            self.device = torch.device(device)
+            torch.empty(1, device=self.device)
+        except (RuntimeError, AssertionError) as error:
+            raise ValueError(f"device {str(device)!r} cannot be used: {str(error).splitlines()[0]}") from None
         self.network = network.eval().requires_grad_(False).to(self.device)
-        self.head = None if head is None else head.eval().requires_grad_(False).to(self.device)
-        self.stride: int = network.stride  # ty: ignore[invalid-assignment]
+        self.stride = strides[layers[-1]]
         self.channels = sum(widths) if combine == "concat" else widths[0]
+        self.head = None
         if head is not None:
-            self.channels: int = head.out_channels  # ty: ignore[invalid-assignment]
-        self.run = self.network  # what is executed: replaced by a faster equivalent
+            if not isinstance(getattr(head, "out_channels", None), int):
+                raise ValueError(f"{name}: a head must say how many channels it gives, as out_channels")
+            self.channels = int(head.out_channels)  # ty: ignore[invalid-argument-type]
+            self.head = copy.deepcopy(head).eval().requires_grad_(False).to(self.device)
+        self.run = self.network  # what is executed: may be replaced by a faster equivalent
+        self._fingerprint = self._hash(description)
 
     def _forward(self, images: Tensor) -> Tensor:
         with torch.autocast(self.device.type, enabled=self.device.type == "cuda"):
@@ -119,15 +131,22 @@ class NetworkExtractor(FeatureExtractor):
         features = torch.cat(maps, 1) if self.combine == "concat" else torch.stack(maps).mean(0)
         return features if self.head is None else self.head(features)
 
-    @cached_property
-    def _fingerprint(self) -> str:
+    def _hash(self, description: object) -> str:
+        """Not of the name: the same model from two places has the same features."""
         modules = {"network": self.network} | ({} if self.head is None else {"head": self.head})
         tensors = ((f"{part}.{key}", value) for part, m in modules.items() for key, value in m.state_dict().items())
-        return fingerprint_of([self.name, repr(self.network), self.layers, self.combine, self.rule, self.head], tensors)
+        precision = "autocast" if self.device.type == "cuda" else "float32"
+        facts = [repr(self.network), description, self.layers, self.combine, self.rule, repr(self.head), precision]
+        return fingerprint_of(facts, tensors)
 
     @property
     def fingerprint(self) -> str:
         return self._fingerprint
+
+
+def _levels(network: Any) -> tuple[dict[str, int], dict[str, int]]:
+    """Channels and stride of each layer of a network."""
+    return network.channels, network.strides
 
 
 def fingerprint_of(description: Sequence[object], tensors: Iterable[tuple[str, Tensor]]) -> str:

@@ -6,10 +6,12 @@ Both are extras, imported only when one of their models is asked for.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import safetensors
 import torch
 import torch.nn as nn
 from torch import Tensor
@@ -29,37 +31,53 @@ class HubBackbone(nn.Module):
         if source.startswith((".", "/", "~")) and not (folder.expanduser() / "config.json").is_file():
             raise ValueError(f"{source} is no folder with a config.json: expected a model in the hub's layout")
         place = str(folder.expanduser()) if folder.expanduser().is_dir() else source
+        local = {"local_files_only": True} if offline() else {}
         try:
-            config = transformers.AutoConfig.from_pretrained(place)
+            config = transformers.AutoConfig.from_pretrained(place, trust_remote_code=False, **local)
             classes = transformers.models.auto.modeling_auto.MODEL_FOR_BACKBONE_MAPPING
             if type(config) not in classes:
                 raise ValueError(f"{source} is a {config.model_type} model, which transformers offers no backbone for")
             # Not AutoBackbone: it takes a local folder for a name on the hub.
             self.layers = pick_layers(layers, list(config.stage_names), source)
-            self.model = classes[type(config)].from_pretrained(
-                place, out_features=list(self.layers), dtype=torch.float32
+            self.model, loading = classes[type(config)].from_pretrained(
+                place, out_features=list(self.layers), dtype=torch.float32, output_loading_info=True, **local
             )
-        except OSError as error:
+        except (OSError, safetensors.SafetensorError) as error:
             raise ValueError(
                 f"cannot load {source}: {str(error).splitlines()[0]} "
                 "(without network, give a folder that holds its config.json and model.safetensors)"
             ) from None
+        # The norms that a backbone adds to some networks' stages start as the identity and are in no file.
+        lost = sorted(key for key in loading["missing_keys"] if not key.startswith("hidden_states_norms."))
+        lost += sorted(str(key) for key in loading["mismatched_keys"])
+        if lost:
+            raise ValueError(f"{source}: {len(lost)} weights are missing or of another shape ({', '.join(lost[:6])} …)")
         self.channels = dict(zip(self.layers, self.model.channels, strict=True))
-        self.patch = int(getattr(config, "patch_size", 0) or 0) if not hasattr(config, "depths") else 0
-        self.stride = self.patch or _stride(self)
-        self.rule = _rule(place, self.patch)
+        # A plain vision transformer keeps its patches; the others stride like a convolutional network.
+        patch = getattr(config, "patch_size", None) if not hasattr(config, "depths") else None
+        patch = patch[0] if isinstance(patch, (tuple, list)) else patch
+        self.strides = dict.fromkeys(self.layers, patch) if patch else self._measure_strides()
+        self.rule = _rule(transformers, place, patch, local)
+        volatile = ("_name_or_path", "transformers_version", "architectures")
+        self.description = sorted((k, repr(v)) for k, v in config.to_dict().items() if k not in volatile)
 
     def forward(self, images: Tensor) -> dict[str, Tensor]:
         maps = self.model(images).feature_maps
         return dict(zip(self.layers, maps, strict=True))
 
+    def _measure_strides(self) -> dict[str, int]:
+        with torch.inference_mode():
+            return {layer: 224 // m.shape[-1] for layer, m in self(torch.zeros(1, 3, 224, 224)).items()}
+
 
 class TimmBackbone(nn.Module):
-    """A ``timm`` model: images → ``{"layer0": …}``, its feature levels in order."""
+    """A convolutional (or Swin-like) ``timm`` model: images → ``{"layer0": …}``, its feature levels in order."""
 
     def __init__(self, name: str, layers: Sequence[str | int] = (-1,), pretrained: bool = True):
         super().__init__()
         timm = _import("timm", "timm", f"timm:{name}")
+        if pretrained and offline():
+            raise ValueError(f"REPRI_OFFLINE is set, so the weights of timm:{name} are not fetched")
         try:
             probe = timm.create_model(name, pretrained=False, features_only=True)
             levels = [f"layer{i}" for i in range(len(probe.feature_info.channels()))]
@@ -69,16 +87,26 @@ class TimmBackbone(nn.Module):
         except RuntimeError as error:
             raise ValueError(f"timm:{name}: {str(error).splitlines()[0]}") from None
         self.channels = dict(zip(self.layers, self.model.feature_info.channels(), strict=True))
-        self.stride = int(self.model.feature_info.reduction()[-1])
+        self.strides = dict(zip(self.layers, map(int, self.model.feature_info.reduction()), strict=True))
+        self.channels_last = getattr(self.model, "output_fmt", "NCHW") == "NHWC"
         data = timm.data.resolve_model_data_config(self.model)
         self.rule = InputRule(IMAGENET.size, 1, tuple(data["mean"]), tuple(data["std"]))
 
     def forward(self, images: Tensor) -> dict[str, Tensor]:
-        return dict(zip(self.layers, self.model(images), strict=True))
+        maps = self.model(images)
+        maps = [m.permute(0, 3, 1, 2) for m in maps] if self.channels_last else maps
+        return dict(zip(self.layers, maps, strict=True))
+
+
+def offline() -> bool:
+    """Whether REPRI_OFFLINE forbids the network."""
+    return os.environ.get("REPRI_OFFLINE", "0") not in ("", "0")
 
 
 def pick_layers(layers: Sequence[str | int], known: Sequence[str], source: str) -> tuple[str, ...]:
     """Names, or indices that may count from the end, to names in the order of the network."""
+    if isinstance(layers, (str, int)) or not layers:
+        raise ValueError(f"layers must be a list of names or numbers, such as ({known[-1]!r},), got {layers!r}")
     picked = []
     for layer in layers:
         try:
@@ -88,21 +116,17 @@ def pick_layers(layers: Sequence[str | int], known: Sequence[str], source: str) 
     return tuple(sorted(set(picked), key=known.index))
 
 
-def _rule(place: str, patch: int) -> InputRule:
+def _rule(transformers: Any, place: str, patch: int | None, local: dict[str, bool]) -> InputRule:
     """The model's own normalisation if it ships a preprocessor configuration, else ImageNet's."""
     mean, std = IMAGENET.mean, IMAGENET.std
-    path = Path(place) / "preprocessor_config.json"
-    if path.is_file():
-        settings: dict[str, Any] = json.loads(path.read_text())
+    missing_is_fine = {"_raise_exceptions_for_missing_entries": False, "_raise_exceptions_for_connection_errors": False}
+    path = transformers.utils.cached_file(place, "preprocessor_config.json", **local, **missing_is_fine)
+    if path is not None:
+        settings: dict[str, Any] = json.loads(Path(path).read_text())
         mean, std = tuple(settings.get("image_mean", mean)), tuple(settings.get("image_std", std))
     if patch:
         return InputRule(max(1, 420 // patch) * patch, patch, mean, std)
     return InputRule(416, 32, mean, std)
-
-
-def _stride(backbone: HubBackbone) -> int:
-    with torch.inference_mode():
-        return 224 // next(reversed(backbone(torch.zeros(1, 3, 224, 224)).values())).shape[-1]
 
 
 def _import(module: str, extra: str, wanted: str) -> Any:

@@ -54,19 +54,22 @@ def load_extractor(
     """
     options: dict[str, Any] = {"combine": combine, "head": head, "device": device}
     if name == "filters":
-        _refuse(name, weights=weights, layers=layers, head=head, **architecture)
+        elsewhere = None if str(device) == "cpu" else device
+        _refuse(name, weights=weights, layers=layers, head=head, device=elsewhere, **architecture)
         return FilterBank()
     if name.startswith("timm:"):
         _refuse(name, weights=weights, **architecture)
-        network: Any = TimmBackbone(name.removeprefix("timm:"), layers or (-1,))
+        network: Any = TimmBackbone(name.removeprefix("timm:"), (-1,) if layers is None else layers)
         extractor = NetworkExtractor(name, network, network.layers, network.rule, **options)
     elif name.startswith("hub:") or (name not in NAMES and Path(name).expanduser().is_dir()):
         _refuse(name, weights=weights, **architecture)
-        network = HubBackbone(name.removeprefix("hub:"), layers or (-1,))
+        network = HubBackbone(name.removeprefix("hub:"), (-1,) if layers is None else layers)
+        options["description"] = network.description
         extractor = NetworkExtractor(name, network, network.layers, network.rule, **options)
     elif name in NAMES:
-        network = _build(name, weights, architecture, layers)
-        taken = pick_layers(layers or (-1,), list(network.channels), name)
+        known = ["layer1", "layer2", "layer3", "layer4", *(["bottleneck"] if name.startswith("pspnet-") else [])]
+        taken = pick_layers((-1,) if layers is None else layers, known, name)
+        network = _build(name, weights, architecture, taken)
         extractor = NetworkExtractor(name, network, taken, **options)
         if fast:
             extractor.run = accelerate(extractor.network)
@@ -81,7 +84,9 @@ def load_extractor(
 
 def build_backbone(name: str, **architecture: Any) -> ResNet | VGG16:
     """An untrained backbone by name."""
-    allowed = {"stem", "stride_in", "bn_eps", "dilated", "classes"} if name in DEPTHS else {"bn_eps"}
+    if name not in BACKBONES:
+        raise ValueError(f"unknown backbone {name!r}; known: {', '.join(BACKBONES)}")
+    allowed = {"stem", "stride_in", "bn_eps", "dilated", "classes"} if name in DEPTHS else {"bn_eps", "dilated"}
     for option in architecture:
         if option not in allowed:
             raise ValueError(f"{name} has no option {option!r}; known: {', '.join(sorted(allowed))}")
@@ -94,7 +99,9 @@ def load_checkpoint(checkpoint: Checkpoint, whole: bool | None = None, **archite
     """The network that a file describes, with its weights, every key accounted for: a PSPNet if it holds
     one, unless ``whole`` is False, else the backbone. An ImageNet class head is left out unless
     ``classes`` asks for it."""
-    told = {k: v for k, v in checkpoint.config.items() if k in ("stem", "stride_in", "bn_eps")}
+    told = {k: v for k, v in checkpoint.config.items() if k not in ("backbone", "classes")}
+    if checkpoint.kind == "authors" and checkpoint.config["backbone"].startswith("vgg"):
+        told["dilated"] = False  # their VGGs keep all four poolings
     for key, value in architecture.items():
         if key in told and told[key] != value:
             raise ValueError(f"{checkpoint.path} has {key}={told[key]!r}, not {value!r}")
@@ -111,7 +118,7 @@ def load_checkpoint(checkpoint: Checkpoint, whole: bool | None = None, **archite
     return backbone
 
 
-def _build(name: str, weights: str | Path | None, architecture: dict[str, Any], layers: Sequence[str | int] | None):
+def _build(name: str, weights: str | Path | None, architecture: dict[str, Any], layers: tuple[str, ...]):
     """The network of a name, trained if there are weights."""
     backbone_name, whole = name.removeprefix("pspnet-"), name.startswith("pspnet-")
     if weights is None:
@@ -121,7 +128,7 @@ def _build(name: str, weights: str | Path | None, architecture: dict[str, Any], 
     checkpoint = read_checkpoint(_find(weights))
     if checkpoint.config["backbone"] != backbone_name:
         raise ValueError(f"{checkpoint.path} holds a {checkpoint.config['backbone']}, not the backbone of {name}")
-    if whole and not checkpoint.complete and (layers is None or "bottleneck" in layers):
+    if not checkpoint.complete and "bottleneck" in layers:
         raise ValueError(
             f"{checkpoint.path} holds the backbone only, so the bottleneck of {name} would be untrained: "
             f"take its layers with layers=('layer4',), or train the head first"
@@ -130,15 +137,16 @@ def _build(name: str, weights: str | Path | None, architecture: dict[str, Any], 
 
 
 def _find(weights: str | Path) -> Path:
-    """A file, or the name of known weights in the cache."""
-    from .registry import KNOWN, cached_path
+    """A file, or the name of weights in the cache."""
+    from .registry import KNOWN, imported_path
 
-    if isinstance(weights, str) and weights in KNOWN:
-        path = cached_path(weights)
-        if not path.is_file():
-            raise ValueError(f"the weights {weights!r} are not here yet: repri weights get {weights}")
-        return path
     path = Path(weights).expanduser()
+    if isinstance(weights, str) and not path.is_file():
+        imported = imported_path(weights)
+        if imported is not None:
+            return imported
+        if weights in KNOWN:
+            raise ValueError(f"the weights {weights!r} are not here yet: repri weights get {weights}")
     if not path.is_file():
         raise ValueError(f"no weights file at {path}, and no known weights of that name: repri weights list")
     return path

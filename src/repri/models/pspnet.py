@@ -18,7 +18,7 @@ BINS = (1, 2, 3, 6)
 class PyramidPooling(nn.Module):
     """[B, C, h, w] → [B, 2 · C, h, w]: the input beside its means over 1, 2², 3² and 6² regions."""
 
-    def __init__(self, channels: int, bins: tuple[int, ...] = BINS, bn_eps: float = 1e-5):
+    def __init__(self, channels: int, bins: tuple[int, ...] = BINS):
         super().__init__()
         width = channels // len(bins)
         self.bins = bins
@@ -26,7 +26,7 @@ class PyramidPooling(nn.Module):
             nn.Sequential(
                 nn.AdaptiveAvgPool2d(size),
                 nn.Conv2d(channels, width, 1, bias=False),
-                nn.BatchNorm2d(width, eps=bn_eps),
+                nn.BatchNorm2d(width),
                 nn.ReLU(inplace=True),
             )
             for size in bins
@@ -49,7 +49,8 @@ class PSPNet(nn.Module):
         super().__init__()
         self.backbone = backbone
         channels = backbone.channels["layer4"]
-        self.stride, self.channels = backbone.stride, {**backbone.channels, "bottleneck": width}
+        self.channels = {**backbone.channels, "bottleneck": width}
+        self.strides = {**backbone.strides, "bottleneck": backbone.strides["layer4"]}
         self.ppm = PyramidPooling(channels)
         self.bottleneck = nn.Sequential(
             nn.Conv2d(2 * channels, width, 3, padding=1, bias=False),

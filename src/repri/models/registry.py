@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import platformdirs
 
-__all__ = ["KNOWN", "KnownWeights", "cached_path", "weights_folder"]
+__all__ = ["KNOWN", "KnownWeights", "cached_path", "imported_path", "weights_folder"]
 
 
 class KnownWeights(NamedTuple):
@@ -40,11 +40,9 @@ _ENTRIES = (
     ),
     KnownWeights("vgg16", f"{_TORCHVISION}vgg16-397923af.pth", "397923af", 527.8, "BSD-3", "ImageNet"),
     KnownWeights("vgg16_bn", f"{_TORCHVISION}vgg16_bn-6c64b313.pth", "6c64b313", 527.9, "BSD-3", "ImageNet"),
+    KnownWeights("resnet50-deep", "https://github.com/hszhao/semseg", "", 97.9, "MIT", "deep stem (resnet50_v2.pth)"),
     KnownWeights(
-        "resnet50-deep", "https://github.com/hszhao/semseg", "", 97.9, "MIT", "ImageNet, deep stem: resnet50_v2.pth"
-    ),
-    KnownWeights(
-        "resnet101-deep", "https://github.com/hszhao/semseg", "", 170.7, "MIT", "ImageNet, deep stem: resnet101_v2.pth"
+        "resnet101-deep", "https://github.com/hszhao/semseg", "", 170.7, "MIT", "deep stem (resnet101_v2.pth)"
     ),
 )
 KNOWN = {entry.name: entry for entry in _ENTRIES}
@@ -52,9 +50,17 @@ KNOWN = {entry.name: entry for entry in _ENTRIES}
 
 def weights_folder() -> Path:
     """``weights/`` in the user cache; ``REPRI_CACHE`` overrides the cache."""
-    return Path(os.environ.get("REPRI_CACHE") or platformdirs.user_cache_dir("repri", appauthor=False)) / "weights"
+    cache = os.environ.get("REPRI_CACHE") or platformdirs.user_cache_dir("repri", appauthor=False)
+    return Path(cache).expanduser() / "weights"
 
 
 def cached_path(name: str) -> Path:
     """Where known weights are, once fetched."""
     return weights_folder() / KNOWN[name].file
+
+
+def imported_path(name: str) -> Path | None:
+    """The file of a known or imported name in the cache, if it is there."""
+    files = [cached_path(name)] if name in KNOWN else []
+    files += [weights_folder() / f"{name}{suffix}" for suffix in (".pth", ".safetensors") if "/" not in name]
+    return next((path for path in files if path.is_file()), None)

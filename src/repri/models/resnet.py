@@ -71,6 +71,11 @@ class ResNet(nn.Module):
         classes: int | None = None,
     ):
         super().__init__()
+        if name not in DEPTHS or stem not in ("deep", "plain") or stride_in not in ("3x3", "1x1"):
+            raise ValueError(
+                f"a ResNet is one of {', '.join(DEPTHS)} with stem 'deep' or 'plain' and stride_in '3x3' or '1x1', "
+                f"got {name!r}, {stem!r}, {stride_in!r}"
+            )
 
         def norm(channels: int) -> nn.Module:
             return nn.BatchNorm2d(channels, eps=bn_eps)
@@ -92,7 +97,7 @@ class ResNet(nn.Module):
                 blocks.append(Bottleneck(channels, 64 * 2**i, stride, dilations[i], stride_in, norm))
                 channels = 4 * 64 * 2**i
             self.add_module(f"layer{i + 1}", nn.Sequential(*blocks))
-        self.stride = 8 if dilated else 32
+        self.strides = {"layer1": 4, "layer2": 8, "layer3": 8 if dilated else 16, "layer4": 8 if dilated else 32}
         self.fc = None if classes is None else nn.Linear(channels, classes)
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:

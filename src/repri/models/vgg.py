@@ -18,26 +18,26 @@ GROUPS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512
 class VGG16(nn.Module):
     """Images [B, 3, H, W] → ``{"layer1": …, "layer4": [B, 512, h, w]}``.
 
-    Each of the first four groups ends with its pooling, as in the published order of modules. The
-    fourth pooling does not stride, and ``layer4`` is dilated by 2 in its place. Poolings round up,
-    so that 417 pixels give 53 cells as in the ResNets.
+    Each of the first four groups ends with its pooling, as in the published order of modules. If
+    ``dilated``, the fourth pooling does not stride, and ``layer4`` is dilated by 2 in its place (stride
+    8); else the stride is 16. Poolings round up, so that 417 pixels give 53 cells as in the ResNets.
     """
 
     channels: ClassVar = {"layer1": 128, "layer2": 256, "layer3": 512, "layer4": 512}
 
-    def __init__(self, batch_norm: bool = False, bn_eps: float = 1e-5):
+    def __init__(self, batch_norm: bool = False, dilated: bool = True, bn_eps: float = 1e-5):
         super().__init__()
-        self.stride = 8
+        self.strides = {"layer1": 4, "layer2": 8, "layer3": 8 if dilated else 16, "layer4": 8 if dilated else 16}
         channels = 3
         for i, widths in enumerate(GROUPS):
-            dilation = 2 if i == 4 else 1
+            dilation = 2 if i == 4 and dilated else 1
             modules: list[nn.Module] = []
             for width in widths:
                 modules.append(nn.Conv2d(channels, width, 3, padding=dilation, dilation=dilation))
                 modules += [nn.BatchNorm2d(width, eps=bn_eps)] if batch_norm else []
                 modules.append(nn.ReLU(inplace=True))
                 channels = width
-            if i < 3:
+            if i < 3 or (i == 3 and not dilated):
                 modules.append(nn.MaxPool2d(2, 2, ceil_mode=True))
             elif i == 3:
                 modules.append(nn.MaxPool2d(3, 1, 1))

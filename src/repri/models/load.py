@@ -119,8 +119,8 @@ def load_checkpoint(checkpoint: Checkpoint, whole: bool | None = None, **archite
 
 
 def _build(name: str, weights: str | Path | None, architecture: dict[str, Any], layers: tuple[str, ...]):
-    """The network of a name, trained if there are weights."""
-    backbone_name, whole = name.removeprefix("pspnet-"), name.startswith("pspnet-")
+    """The network of a name, or its backbone if no more is needed, trained if there are weights."""
+    backbone_name, whole = name.removeprefix("pspnet-"), "bottleneck" in layers
     if weights is None:
         warnings.warn(f"{name} without weights is untrained: its features mean nothing yet", stacklevel=3)
         backbone = build_backbone(backbone_name, **architecture)
@@ -128,7 +128,7 @@ def _build(name: str, weights: str | Path | None, architecture: dict[str, Any], 
     checkpoint = read_checkpoint(_find(weights))
     if checkpoint.config["backbone"] != backbone_name:
         raise ValueError(f"{checkpoint.path} holds a {checkpoint.config['backbone']}, not the backbone of {name}")
-    if not checkpoint.complete and "bottleneck" in layers:
+    if whole and not checkpoint.complete:
         raise ValueError(
             f"{checkpoint.path} holds the backbone only, so the bottleneck of {name} would be untrained: "
             f"take its layers with layers=('layer4',), or train the head first"

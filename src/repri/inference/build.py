@@ -24,7 +24,8 @@ __all__ = ["load_library", "native_status"]
 
 SOURCE = Path(__file__).with_name("kernel.c")
 COMMON_FLAGS = ("-O3", "-std=gnu11", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
-FLAG_CHOICES = (("-march=native", "-fopenmp"), ("-march=native",), ("-fopenmp",), ())
+FLAG_CHOICES = (("-march=native", "-fopenmp"), ("-mcpu=native", "-fopenmp"))
+"""Tried in turn. Without the processor's own vectors and threads, torch is the faster one."""
 
 
 def native_status() -> tuple[bool, str]:

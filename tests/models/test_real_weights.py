@@ -29,9 +29,11 @@ def resnet50(test_data, request):
     path = folder / "resnet50.pth"
     if not path.is_file():
         tool = test_data / "tools" / "get_weights.py"
-        done = subprocess.run([sys.executable, tool, "resnet50", "--out", folder], capture_output=True, text=True)
-        if done.returncode:
-            pytest.skip(f"ResNet-50 could not be fetched: {done.stderr.strip().splitlines()[-1]}")
+        command = [sys.executable, tool, "resnet50", "--out", folder]
+        try:
+            subprocess.run(command, capture_output=True, text=True, check=True, timeout=90)
+        except subprocess.SubprocessError as error:
+            pytest.skip(f"ResNet-50 could not be fetched: {error}")
     return path
 
 

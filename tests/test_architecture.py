@@ -47,7 +47,7 @@ def test_dependencies_point_one_way(path):
     assert not extra, f"{path} imports {sorted(extra)}"
 
 
-def test_the_check_sees_imports(tmp_path):
+def test_the_check_sees_imports():
     """The check above must be able to fail."""
     assert rooms_imported(SOURCE / "experiments" / "demo.py") == {"data", "files", "inference", "models"}
     assert rooms_imported(SOURCE / "inference" / "solver.py") == {"inference"}

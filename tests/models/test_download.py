@@ -135,6 +135,21 @@ def repri(tmp_path, *arguments):
     return subprocess.run([sys.executable, "-m", "repri", *arguments], capture_output=True, text=True, env=env)
 
 
+def test_the_get_command_fetches_with_a_bar(server, tmp_path, monkeypatch, capsys):
+    from repri.cli import weights
+    from repri.models import registry
+
+    entry = registry.KNOWN["resnet50"]._replace(url=f"{server.url}/file", hash=DIGEST)
+    monkeypatch.setitem(registry.KNOWN, "resnet50", entry)
+    monkeypatch.setenv("REPRI_CACHE", str(tmp_path))
+    weights.get("resnet50")
+    assert (tmp_path / "weights" / "file").read_bytes() == CONTENT
+    printed = capsys.readouterr()
+    assert printed.out == f"resnet50: {tmp_path / 'weights' / 'file'}\n"
+    assert "3.0" in printed.err
+    assert "MB" in printed.err
+
+
 def test_the_weights_command(tmp_path):
     import torch
 

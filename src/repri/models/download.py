@@ -14,7 +14,7 @@ from filelock import FileLock
 
 from repri.files import check_writable
 
-__all__ = ["fetch", "file_sha256"]
+__all__ = ["fetch", "file_sha256", "offline"]
 
 BLOCK = 1 << 20
 Progress = Callable[[int, int], None]
@@ -35,7 +35,7 @@ def fetch(url: str, path: Path, hash_prefix: str, progress: Progress | None = No
                 f"or {_by_hand(url, path)}"
             )
         return path
-    if os.environ.get("REPRI_OFFLINE", "0") not in ("", "0"):
+    if offline():
         raise ValueError(f"REPRI_OFFLINE is set, so {url} is not fetched: {_by_hand(url, path)}")
     check_writable(path)
     with FileLock(path.with_name(f".{path.name}.lock")):  # two processes may want it at once
@@ -43,6 +43,11 @@ def fetch(url: str, path: Path, hash_prefix: str, progress: Progress | None = No
             _fetch_part(url, path, progress, timeout)
             _finish(url, path, hash_prefix)
     return path
+
+
+def offline() -> bool:
+    """Whether REPRI_OFFLINE forbids the network."""
+    return os.environ.get("REPRI_OFFLINE", "0") not in ("", "0")
 
 
 def _part(path: Path) -> Path:

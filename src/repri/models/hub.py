@@ -6,7 +6,6 @@ Both are extras, imported only when one of their models is asked for.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import torch
 import torch.nn as nn
 from torch import Tensor
 
+from .download import offline
 from .extractor import IMAGENET, InputRule
 
 __all__ = ["HubBackbone", "TimmBackbone", "pick_layers"]
@@ -96,11 +96,6 @@ class TimmBackbone(nn.Module):
         maps = self.model(images)
         maps = [m.permute(0, 3, 1, 2) for m in maps] if self.channels_last else maps
         return dict(zip(self.layers, maps, strict=True))
-
-
-def offline() -> bool:
-    """Whether REPRI_OFFLINE forbids the network."""
-    return os.environ.get("REPRI_OFFLINE", "0") not in ("", "0")
 
 
 def pick_layers(layers: Sequence[str | int], known: Sequence[str], source: str) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ LOSSES = {"CE": "ce", "CE + H": "ce_h", "CE + H + KL": "clean"}
 SEEDS = range(24)
 """Tasks that are run; the means are over all of them."""
 SHOWN = (0, 4, 8, 23, 1)
-"""Tasks that are drawn: two where CE would do, two where KL saves the object, one that stays wrong."""
+"""Tasks that are drawn: two where CE would do, one that H saves, one that KL saves, one where both do harm."""
 
 
 class DemoTask(NamedTuple):

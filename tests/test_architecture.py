@@ -9,8 +9,10 @@ SOURCE = Path(__file__).parents[1] / "src" / "repri"
 ALLOWED = {
     "inference": set(),
     "files": set(),
-    "models": {"files"},
-    "data": {"files"},
+    "settings": {"files"},
+    "download": {"files"},
+    "models": {"files", "download"},
+    "data": {"files", "download", "settings"},
     "methods": {"inference"},
     "training": {"models", "data", "files"},
     "evaluation": {"data", "methods", "files"},

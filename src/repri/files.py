@@ -1,7 +1,8 @@
-"""Writing files so that a reader never sees half of one. Knows nothing of the rest."""
+"""Files: the cache, and writing so that a reader never sees half of one. Knows nothing of the rest."""
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 import threading
@@ -9,7 +10,15 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["atomic", "check_writable"]
+import platformdirs
+
+__all__ = ["atomic", "cache_folder", "check_writable"]
+
+
+def cache_folder() -> Path:
+    """The user cache; ``REPRI_CACHE`` overrides it."""
+    cache = os.environ.get("REPRI_CACHE") or platformdirs.user_cache_dir("repri", appauthor=False)
+    return Path(cache).expanduser()
 
 
 @contextmanager
@@ -18,11 +27,15 @@ def atomic(path: Path) -> Generator[Path]:
     check_writable(path)
     temporary = path.with_name(f".{os.getpid()}-{threading.get_ident()}{path.suffix}")
     try:
-        yield temporary
         try:
+            yield temporary
             os.replace(temporary, path)
         except OSError as error:
-            raise ValueError(f"cannot write {path}: {error.strerror}; choose another name") from error
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise ValueError(f"cannot write {path}: {error.strerror}; make room and run it again") from error
+            if error.filename not in (None, str(temporary)):
+                raise  # about another file
+            raise ValueError(f"cannot write {path}: {error.strerror or error}; choose another name") from error
     finally:
         temporary.unlink(missing_ok=True)
 

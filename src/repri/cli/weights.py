@@ -38,7 +38,7 @@ def get(name: Annotated[str, typer.Argument(help="A name from `repri weights lis
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-    from repri.models.download import fetch
+    from repri.download import fetch
     from repri.models.registry import KNOWN, cached_path
 
     if name not in KNOWN:
@@ -73,7 +73,7 @@ def import_weights(
 ) -> None:
     """Check a file and copy it into the cache, under a known name or one of your own."""
     from repri.models.checkpoints import read_checkpoint
-    from repri.models.download import file_sha256
+    from repri.download import file_sha256
     from repri.models.load import load_checkpoint
     from repri.models.registry import KNOWN, cached_path, weights_folder
 
@@ -103,7 +103,7 @@ def import_weights(
 def check(file: Annotated[Path, typer.Argument(help="Any weights file.")]) -> None:
     """Say what a weights file holds, or why it cannot be used."""
     from repri.models.checkpoints import read_checkpoint
-    from repri.models.download import file_sha256
+    from repri.download import file_sha256
     from repri.models.load import load_checkpoint
 
     checkpoint = read_checkpoint(file)

@@ -15,7 +15,7 @@ import torch
 import torch.nn as nn
 from torch import Tensor
 
-from .download import offline
+from repri.download import offline
 from .extractor import IMAGENET, InputRule
 
 __all__ = ["HubBackbone", "TimmBackbone", "pick_layers"]

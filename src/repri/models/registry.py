@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import NamedTuple
 
-import platformdirs
+from repri.files import cache_folder
 
 __all__ = ["KNOWN", "KnownWeights", "cached_path", "imported_path", "weights_folder"]
 
@@ -50,8 +49,7 @@ KNOWN = {entry.name: entry for entry in _ENTRIES}
 
 def weights_folder() -> Path:
     """``weights/`` in the user cache; ``REPRI_CACHE`` overrides the cache."""
-    cache = os.environ.get("REPRI_CACHE") or platformdirs.user_cache_dir("repri", appauthor=False)
-    return Path(cache).expanduser() / "weights"
+    return cache_folder() / "weights"
 
 
 def cached_path(name: str) -> Path:

@@ -21,19 +21,17 @@ Progress = Callable[[int, int], None]
 """Called with the bytes that are here and the bytes in all (0: unknown)."""
 
 
-def fetch(url: str, path: Path, hash_prefix: str, progress: Progress | None = None, timeout: float = 30) -> Path:
-    """The file at ``url`` as ``path``, with the given start of its sha256.
+def fetch(url: str, path: Path, digest: str, progress: Progress | None = None, timeout: float = 30) -> Path:
+    """The file at ``url`` as ``path``, with the digest (or the start of it) that its publisher gives.
+
+    ``digest`` is a sha256, or an md5 written ``md5:…`` where there is nothing better.
 
     What has arrived is kept in ``path.part``; the next call goes on from there. A ValueError says what
     happened and how to put the file in place by hand. ``REPRI_OFFLINE=1`` forbids the network.
     """
     if path.is_file():
-        digest = file_sha256(path)
-        if not digest.startswith(hash_prefix.lower()):
-            raise ValueError(
-                f"{path} has the sha256 {digest[:16]}… and should have {hash_prefix[:16]}…: remove it and try again, "
-                f"or {_by_hand(url, path)}"
-            )
+        if wrong := _wrong_digest(path, digest):
+            raise ValueError(f"{path} {wrong}: remove it and try again, or {_by_hand(url, path)}")
         return path
     if offline():
         raise ValueError(f"REPRI_OFFLINE is set, so {url} is not fetched: {_by_hand(url, path)}")
@@ -41,7 +39,7 @@ def fetch(url: str, path: Path, hash_prefix: str, progress: Progress | None = No
     with FileLock(path.with_name(f".{path.name}.lock")):  # two processes may want it at once
         if not path.is_file():
             _fetch_part(url, path, progress, timeout)
-            _finish(url, path, hash_prefix)
+            _finish(url, path, digest)
     return path
 
 
@@ -91,20 +89,29 @@ def _fetch_part(url: str, path: Path, progress: Progress | None, timeout: float)
             )
 
 
-def _finish(url: str, path: Path, hash_prefix: str) -> None:
+def _finish(url: str, path: Path, digest: str) -> None:
     part = _part(path)
-    digest = file_sha256(part)
-    if not digest.startswith(hash_prefix.lower()):
+    if wrong := _wrong_digest(part, digest):
         part.unlink()
         raise ValueError(
-            f"what arrived from {url} has the sha256 {digest[:16]}… and should have {hash_prefix[:16]}…: "
-            f"it was discarded; try again, or {_by_hand(url, path)}"
+            f"what arrived from {url} {wrong}: it was discarded; try again, or {_by_hand(url, path)}"
         )
     os.replace(part, path)
 
 
+def _wrong_digest(path: Path, digest: str) -> str:
+    """What is wrong with a file's digest, or nothing."""
+    kind, _, wanted = digest.lower().rpartition(":")
+    found = _digest(path, kind or "sha256")
+    return "" if found.startswith(wanted) else f"has the {kind or 'sha256'} {found[:16]}… and should have {wanted[:16]}…"
+
+
 def file_sha256(path: Path) -> str:
-    digest = hashlib.sha256()
+    return _digest(path, "sha256")
+
+
+def _digest(path: Path, kind: str) -> str:
+    digest = hashlib.new(kind, usedforsecurity=False)
     with path.open("rb") as file:
         while block := file.read(BLOCK):
             digest.update(block)

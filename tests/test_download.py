@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from repri.models.download import fetch
+from repri.download import fetch
 
 CONTENT = os.urandom(3_000_000)
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
@@ -155,7 +155,7 @@ def test_the_weights_command(tmp_path):
 
     from repri.models.load import build_backbone
 
-    from .test_checkpoints import to_resnet_names
+    from .models.test_checkpoints import to_resnet_names
 
     listing = repri(tmp_path, "weights", "list")
     assert listing.returncode == 0

@@ -1,0 +1,69 @@
+"""One way from YAML or a mapping to a typed dataclass: unknown keys and wrong values are named."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+__all__ = ["nearest", "parse", "read_yaml"]
+
+T = TypeVar("T")
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file."""
+    try:
+        values = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} must hold a mapping of settings, found {type(values).__name__}")
+    return values
+
+
+def parse(kind: type[T], values: Mapping[str, Any], where: str) -> T:
+    """``values`` as an instance of the dataclass ``kind``; ``where`` (a file, say) begins what is said of mistakes.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Optimiser:
+    ...     rate: float = 0.1
+    >>> parse(Optimiser, {"rate": 1}, "x.yaml")
+    Optimiser(rate=1.0)
+    >>> parse(Optimiser, {"rat": 1}, "x.yaml")
+    Traceback (most recent call last):
+    ValueError: x.yaml: unknown setting 'rat', did you mean 'rate'? Known: rate
+    """
+    from pydantic import ConfigDict, TypeAdapter, ValidationError
+    from pydantic.dataclasses import dataclass
+
+    try:
+        checked = dataclass(kind, config=ConfigDict(extra="forbid", arbitrary_types_allowed=True))
+        result = TypeAdapter(checked).validate_python(dict(values))
+    except ValidationError as error:
+        raise ValueError(f"{where}: {_first_problem(kind, error.errors()[0])}") from None
+    return kind(**vars(result))
+
+
+def _first_problem(kind: type, problem: Any) -> str:
+    path = [str(part) for part in problem["loc"]]
+    if problem["type"] == "unexpected_keyword_argument":
+        known = [name for name in kind.__dataclass_fields__ if not name.startswith("_")]
+        return f"unknown setting {path[-1]!r}{nearest(path[-1], known)} Known: {', '.join(known)}"
+    text = problem["msg"].removeprefix("Value error, ")
+    if problem["type"] == "missing":
+        return f"the setting {'.'.join(path)!r} is missing"
+    found = problem["input"]
+    return f"{'.'.join(path) or 'the settings'}: {text[0].lower()}{text[1:]}, got {found!r}"
+
+
+def nearest(word: str, known: list[str] | tuple[str, ...]) -> str:
+    """``, did you mean 'x'?`` or a full stop."""
+    close = difflib.get_close_matches(word, known, n=1)
+    return f", did you mean {close[0]!r}?" if close else "."

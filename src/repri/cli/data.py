@@ -1,0 +1,174 @@
+"""``repri data get | verify | tasks | show | convert``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="Data sets: get and prepare, verify, draw tasks, look at them, convert annotations.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+Name = Annotated[str, typer.Argument(help="pascal, coco, or a YAML file that describes your own.")]
+Root = Annotated[Path | None, typer.Option(help="The data set's folder.")]
+Protocol = Annotated[str, typer.Option(help="official, paper or clean (COCO's masks differ).")]
+Split = Annotated[str, typer.Option(help="train, val, or a split of the YAML file.")]
+Fold = Annotated[int, typer.Option(help="Whose test classes to draw.")]
+Shots = Annotated[int, typer.Option(help="Support images per task.")]
+Seed = Annotated[int, typer.Option(help="The same seed draws the same tasks.")]
+Sampling = Annotated[str, typer.Option(help="queries (the authors' way) or classes (evenly).")]
+
+
+@contextmanager
+def bars() -> Generator[Callable[[str, int, int], None]]:
+    """A function (what, done, total) that shows a progress bar for each thing done; bytes where there are millions."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    tasks = {}
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+
+        def show(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = progress.add_task(what, total=total or None)
+            progress.update(tasks[what], completed=done, total=total or None)
+
+        yield show
+
+
+@app.command()
+def get(
+    name: Annotated[str, typer.Argument(help="pascal (3.4 GB to fetch) or coco (20 GB).")],
+    root: Annotated[Path, typer.Option(help="The folder to fill.")],
+    mirror: Annotated[str | None, typer.Option(help="Take the archives from this URL instead.")] = None,
+    train_list: Annotated[Path | None, typer.Option(help="pascal: your own list, lines `image mask`.")] = None,
+    val_list: Annotated[Path | None, typer.Option(help="pascal: likewise.")] = None,
+    keep_archives: Annotated[bool, typer.Option(help="Keep the archives after unpacking.")] = False,
+) -> None:
+    """Download from the publishers, check, unpack, prepare masks and lists. Run again to go on."""
+    from repri.data.get import get_coco, get_pascal
+
+    if name not in ("pascal", "coco"):
+        raise ValueError(f"only pascal and coco can be fetched, not {name!r}")
+    lists = {split: path for split, path in (("train", train_list), ("val", val_list)) if path}
+    if name == "coco" and lists:
+        raise ValueError("COCO's lists follow from its annotations: --train-list and --val-list are for pascal")
+    with bars() as report:
+        if name == "pascal":
+            get_pascal(root, report, mirror=mirror, lists=lists, keep_archives=keep_archives)
+        else:
+            get_coco(root, report, mirror=mirror, keep_archives=keep_archives)
+    typer.echo(f"{name} is ready in {root}; check it with: repri data verify {name} --root {root}")
+
+
+@app.command()
+def verify(
+    name: Name,
+    root: Root = None,
+    protocol: Protocol = "clean",
+    strict: Annotated[bool, typer.Option(help="Also fail if the numbers are not the standard ones.")] = False,
+) -> None:
+    """Open every image and mask, name each that is wrong, count the classes. Exit code 1: not usable."""
+    from repri.data.dataset import open_dataset, splits_of
+    from repri.data.verify import doubled_images, verify
+
+    found, opened = [], []
+    with bars() as report:
+        for split in splits_of(name):
+            dataset = open_dataset(name, root, split, _protocol(protocol))
+            opened.append(dataset)
+            found.append(verify(dataset, progress=lambda *p, s=split: report(f"open {s}", *p)))
+    problems = [problem for result in found for problem in result.problems] + doubled_images(opened)
+    for problem in problems:
+        typer.echo(problem)
+    for result in found:
+        _print_counts(result)
+    standard = all(result.standard for result in found)
+    if not standard:
+        typer.echo("The numbers are not those of the standard lists: results on it are not comparable with theirs.")
+    typer.echo("Usable." if not problems else f"Not usable: {len(problems)} problem{'s' * (len(problems) > 1)}.")
+    if problems or (strict and not standard):
+        raise typer.Exit(1)
+
+
+def _print_counts(result) -> None:
+    """A table: fold, class, images with enough of it, expected."""
+    dataset = result.dataset
+    expected = "" if result.expected_images is None else f" (standard: {result.expected_images})"
+    typer.echo(f"\n{dataset.name} {dataset.split}: {len(dataset)} images{expected}")
+    source = "by the lists it brings" if dataset.class_files is not None else "counted"
+    typer.echo(f"fold  class                 images with ≥ 2048 pixels of it, {source}")
+    for fold, ids in enumerate(dataset.folds):
+        for id in ids:
+            want = result.expected_counts and result.expected_counts[id]
+            note = "" if want is None else "  as expected" if want == result.counts[id] else f"  expected {want}"
+            typer.echo(f"{fold:4}  {dataset.classes[id][:20]:20} {result.counts[id]:7}{note}")
+
+
+def _protocol(name: str):
+    if name not in ("official", "paper", "clean"):
+        raise ValueError(f"no protocol named {name!r}; known: official, paper, clean")
+    return name
+
+
+def _tasks(name, root, split, protocol, fold, shots, tasks, runs, seed, sampling):
+    """The data set and the tasks drawn from it."""
+    from repri.data.dataset import open_dataset
+    from repri.data.index import class_index
+    from repri.data.tasks import sample_tasks
+
+    dataset = open_dataset(name, root, split, _protocol(protocol))
+    with bars() as report:
+        index = class_index(dataset, progress=lambda *p: report("count classes", *p))
+    return dataset, sample_tasks(dataset, dataset.novel(fold), shots, tasks, runs, seed, sampling, index=index)
+
+
+@app.command()
+def tasks(
+    name: Name,
+    output: Annotated[Path, typer.Option(help="The JSON file to write.")],
+    root: Root = None,
+    split: Split = "val",
+    protocol: Protocol = "clean",
+    fold: Fold = 0,
+    shots: Shots = 1,
+    tasks: Annotated[int, typer.Option(help="Tasks per run.")] = 1000,
+    runs: Annotated[int, typer.Option(help="Runs.")] = 5,
+    seed: Seed = 0,
+    sampling: Sampling = "queries",
+) -> None:
+    """Draw tasks and save them, to be shipped and evaluated anywhere."""
+    from repri.data.tasks import save_tasks
+
+    _, drawn = _tasks(name, root, split, protocol, fold, shots, tasks, runs, seed, sampling)
+    save_tasks(drawn, output)
+    typer.echo(f"{runs} × {tasks} tasks, {shots} shots, hash {drawn.hash}: {output}")
+
+
+@app.command()
+def show(
+    name: Name,
+    output: Annotated[Path, typer.Option(help="The picture to write.")] = Path("tasks.png"),
+    root: Root = None,
+    split: Split = "val",
+    protocol: Protocol = "clean",
+    fold: Fold = 0,
+    shots: Shots = 3,
+    tasks: Annotated[int, typer.Option(help="Rows.")] = 8,
+    seed: Seed = 0,
+    sampling: Sampling = "classes",
+) -> None:
+    """Draw tasks as a contact sheet: support with masks, query with its truth."""
+    from repri.data.show import task_sheet
+
+    if output.suffix.lower() not in (".png", ".jpg"):
+        raise ValueError(f"--output must be a file name ending in .png or .jpg, got {str(output)!r}")
+    dataset, drawn = _tasks(name, root, split, protocol, fold, shots, tasks, 1, seed, sampling)
+    task_sheet(dataset, drawn.runs[0], output)
+    typer.echo(f"{tasks} tasks of fold {fold}: {output}")

@@ -93,9 +93,7 @@ def _finish(url: str, path: Path, digest: str) -> None:
     part = _part(path)
     if wrong := _wrong_digest(part, digest):
         part.unlink()
-        raise ValueError(
-            f"what arrived from {url} {wrong}: it was discarded; try again, or {_by_hand(url, path)}"
-        )
+        raise ValueError(f"what arrived from {url} {wrong}: it was discarded; try again, or {_by_hand(url, path)}")
     os.replace(part, path)
 
 
@@ -103,7 +101,9 @@ def _wrong_digest(path: Path, digest: str) -> str:
     """What is wrong with a file's digest, or nothing."""
     kind, _, wanted = digest.lower().rpartition(":")
     found = _digest(path, kind or "sha256")
-    return "" if found.startswith(wanted) else f"has the {kind or 'sha256'} {found[:16]}… and should have {wanted[:16]}…"
+    return (
+        "" if found.startswith(wanted) else f"has the {kind or 'sha256'} {found[:16]}… and should have {wanted[:16]}…"
+    )
 
 
 def file_sha256(path: Path) -> str:

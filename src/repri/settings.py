@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -44,17 +45,17 @@ def parse(kind: type[T], values: Mapping[str, Any], where: str) -> T:
     from pydantic.dataclasses import dataclass
 
     try:
-        checked = dataclass(kind, config=ConfigDict(extra="forbid", arbitrary_types_allowed=True))
+        checked: Any = dataclass(kind, config=ConfigDict(extra="forbid", arbitrary_types_allowed=True))
         result = TypeAdapter(checked).validate_python(dict(values))
     except ValidationError as error:
         raise ValueError(f"{where}: {_first_problem(kind, error.errors()[0])}") from None
     return kind(**vars(result))
 
 
-def _first_problem(kind: type, problem: Any) -> str:
+def _first_problem(kind: Any, problem: Any) -> str:
     path = [str(part) for part in problem["loc"]]
     if problem["type"] == "unexpected_keyword_argument":
-        known = [name for name in kind.__dataclass_fields__ if not name.startswith("_")]
+        known = [name.name for name in fields(kind)]
         return f"unknown setting {path[-1]!r}{nearest(path[-1], known)} Known: {', '.join(known)}"
     text = problem["msg"].removeprefix("Value error, ")
     if problem["type"] == "missing":

@@ -47,8 +47,9 @@ def main() -> None:
     """A user's mistake is one sentence on stderr and exit code 1; REPRI_DEBUG=1 shows the traceback."""
     try:
         app()
-    except (ValueError, ImportError) as error:
+    except (ValueError, ImportError, OSError) as error:
         if os.environ.get("REPRI_DEBUG"):
             raise
-        print(f"repri: {error}", file=sys.stderr)
+        text = f"{error.filename or 'a file'}: {error.strerror or error}" if isinstance(error, OSError) else error
+        print(f"repri: {text}", file=sys.stderr)
         sys.exit(1)

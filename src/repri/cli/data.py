@@ -172,3 +172,19 @@ def show(
     dataset, drawn = _tasks(name, root, split, protocol, fold, shots, tasks, 1, seed, sampling)
     task_sheet(dataset, drawn.runs[0], output)
     typer.echo(f"{tasks} tasks of fold {fold}: {output}")
+
+
+@app.command()
+def convert(
+    source: Annotated[Path, typer.Argument(help="Annotations in any of the formats: a folder or a JSON file.")],
+    target: Annotated[Path, typer.Argument(help="The folder or JSON file to write.")],
+    to: Annotated[str, typer.Option(help="folder, voc, coco, labelme or label-studio.")],
+    of: Annotated[str | None, typer.Option("--from", help="The source's format, if it is not recognised.")] = None,
+    images: Annotated[Path | None, typer.Option(help="Where the pictures are, if not beside the source.")] = None,
+) -> None:
+    """Convert annotations: COCO, VOC and CVAT masks, LabelMe, Label Studio, images/ + masks/."""
+    from repri.data.formats import read_annotated, write_annotated
+
+    annotations = read_annotated(source, of, images)
+    write_annotated(annotations, target, to)
+    typer.echo(f"{len(annotations)} images, {len(annotations.classes)} classes: {target}")

@@ -72,8 +72,8 @@ def import_weights(
     name: Annotated[str, typer.Argument(help="The name it shall have; default: the file's.")] = "",
 ) -> None:
     """Check a file and copy it into the cache, under a known name or one of your own."""
-    from repri.models.checkpoints import read_checkpoint
     from repri.download import file_sha256
+    from repri.models.checkpoints import read_checkpoint
     from repri.models.load import load_checkpoint
     from repri.models.registry import KNOWN, cached_path, weights_folder
 
@@ -102,8 +102,8 @@ def import_weights(
 @app.command()
 def check(file: Annotated[Path, typer.Argument(help="Any weights file.")]) -> None:
     """Say what a weights file holds, or why it cannot be used."""
-    from repri.models.checkpoints import read_checkpoint
     from repri.download import file_sha256
+    from repri.models.checkpoints import read_checkpoint
     from repri.models.load import load_checkpoint
 
     checkpoint = read_checkpoint(file)

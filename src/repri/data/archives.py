@@ -17,9 +17,7 @@ __all__ = ["extract"]
 Progress = Callable[[int, int], None]
 
 
-def extract(
-    archive: Path, root: Path, place: Callable[[str], str | None], progress: Progress | None = None
-) -> int:
+def extract(archive: Path, root: Path, place: Callable[[str], str | None], progress: Progress | None = None) -> int:
     """Unpack the members for which ``place`` gives a path relative to ``root``; returns how many.
 
     Files are written under another name and then renamed; those that are there with the right size are left

@@ -50,7 +50,7 @@ AUGMENTATIONS = {
 def augment(
     image: np.ndarray, mask: np.ndarray, how: Augmentation, seed: int, epoch: int, index: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Picture [H, W, 3] uint8 and mask [H, W] uint8, changed alike; what a rotation or crop uncovers is black and 255."""
+    """Picture [H, W, 3] and mask [H, W], uint8, changed alike; what a rotation or crop uncovers is black and 255."""
     draw = random.Random(f"{seed}/{epoch}/{index}").random
     # Every number is drawn whether it is needed or not: switching one transform on leaves the others as they were.
     size, angle, top, left, mirror, vertical = (draw() for _ in range(6))

@@ -39,7 +39,17 @@ from .folds import (
 )
 from .images import IGNORE, IMAGE_SUFFIXES, MASK_SUFFIXES, MaskKind, check_same_size, read_image, read_mask
 
-__all__ = ["Dataset", "Sample", "Source", "images_in", "open_dataset", "open_folder", "pairs_in", "read_list", "splits_of"]
+__all__ = [
+    "Dataset",
+    "Sample",
+    "Source",
+    "images_in",
+    "open_dataset",
+    "open_folder",
+    "pairs_in",
+    "read_list",
+    "splits_of",
+]
 
 
 class Sample(NamedTuple):
@@ -322,7 +332,8 @@ def _samples_of(
     if keys == {"class_folders"}:
         return _class_folders(root / place["class_folders"], ids), None
     raise ValueError(
-        f"{path}: a split is a list file, {{images, masks}}, {{coco, images}} or {{class_folders}}, found {sorted(keys)}"
+        f"{path}: a split is a list file, {{images, masks}}, {{coco, images}} or {{class_folders}}, "
+        f"found {sorted(keys)}"
     )
 
 

@@ -24,11 +24,11 @@ __all__ = [
 
 Protocol = Literal["official", "paper", "clean"]
 
-PASCAL = (
+_PASCAL = (
     "aeroplane bicycle bird boat bottle bus car cat chair cow "
     "diningtable dog horse motorbike person pottedplant sheep sofa train tvmonitor"
-).split()
-COCO = (
+)
+_COCO = (
     "person,bicycle,car,motorcycle,airplane,bus,train,truck,boat,traffic light,"
     "fire hydrant,stop sign,parking meter,bench,bird,cat,dog,horse,sheep,cow,"
     "elephant,bear,zebra,giraffe,backpack,umbrella,handbag,tie,suitcase,frisbee,"
@@ -37,7 +37,9 @@ COCO = (
     "broccoli,carrot,hot dog,pizza,donut,cake,chair,couch,potted plant,bed,"
     "dining table,toilet,tv,laptop,mouse,remote,keyboard,cell phone,microwave,oven,"
     "toaster,sink,refrigerator,book,clock,vase,scissors,teddy bear,hair drier,toothbrush"
-).split(",")
+)
+PASCAL = tuple(_PASCAL.split())
+COCO = tuple(_COCO.split(","))
 TWINS = {
     "aeroplane": "airplane",
     "motorbike": "motorcycle",

@@ -128,7 +128,7 @@ def _fetch(
         free = shutil.disk_usage(path.parent).free
         if free < missing:
             raise ValueError(
-                f"{archive.file} needs {missing / 1e9:.1f} GB more and {path.parent} has {free / 1e9:.1f} GB free: make room"
+                f"{archive.file} needs {missing / 1e9:.1f} GB, {path.parent} has {free / 1e9:.1f} GB free: make room"
             )
     return fetch(url, path, archive.digest, (lambda *p: report(f"get {archive.file}", *p)) if report else None)
 
@@ -247,14 +247,18 @@ def _read_sbd(path: Path) -> np.ndarray:
         from scipy.io import loadmat
         from scipy.io.matlab import MatReadError
     except ImportError:
-        raise ImportError("SBD's masks are MATLAB files: pip install 'repri[data]' brings scipy, which reads them") from None
+        raise ImportError(
+            "SBD's masks are MATLAB files: pip install 'repri[data]' brings scipy, which reads them"
+        ) from None
     try:
         return loadmat(path)["GTcls"][0]["Segmentation"][0].astype(np.uint8)
     except (KeyError, IndexError, ValueError, TypeError, OSError, MatReadError) as error:
         raise ValueError(f"{path} is not an SBD mask ({error}): remove it and its archive's .unpacked file") from None
 
 
-def prepare_coco(root: Path, report: Report | None = None, styles: tuple[MaskStyle, ...] = ("clean", "official")) -> None:
+def prepare_coco(
+    root: Path, report: Report | None = None, styles: tuple[MaskStyle, ...] = ("clean", "official")
+) -> None:
     """Masks and lists from the annotations; a list has every image with at least one object that is no crowd."""
     for split in ("train", "val"):
         path = root / "annotations" / f"instances_{split}2014.json"
@@ -283,7 +287,9 @@ def _coco_ids(annotations: CocoAnnotations, path: Path) -> dict[int, int]:
     by_name = {name: id for id, name in numbered(COCO).items()}
     unknown = [name for name in annotations.names.values() if name not in by_name]
     if unknown:
-        raise ValueError(f"{path} has the category {unknown[0]!r}, which COCO does not have: use a YAML file for your own")
+        raise ValueError(
+            f"{path} has the category {unknown[0]!r}, which COCO does not have: use a YAML file for your own"
+        )
     return {category: by_name[name] for category, name in annotations.names.items()}
 
 

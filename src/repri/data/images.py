@@ -66,7 +66,7 @@ def _eight_bits(values: np.ndarray) -> np.ndarray:
     if values.dtype.kind == "f":
         values = np.nan_to_num(values, posinf=0, neginf=0)
         low, high = float(values.min()), float(values.max())
-        low, high = (0.0, 1.0) if 0 <= low and high <= 1 else (low, max(high, low + 1e-12))
+        low, high = (0.0, 1.0) if low >= 0 and high <= 1 else (low, max(high, low + 1e-12))
     else:
         low, high = 0, next(top for bits in (8, 10, 12, 14, 16, 32) if values.max() <= (top := 2**bits - 1))
     scaled = (values.astype(np.float64) - low) * (255 / (high - low))

@@ -24,9 +24,7 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def parallel(
-    function: Callable[[A], B], items: Iterable[A], workers: int | None = None, ahead: int = 4
-) -> Iterator[B]:
+def parallel(function: Callable[[A], B], items: Iterable[A], workers: int | None = None, ahead: int = 4) -> Iterator[B]:
     """``function`` of each item, in the items' order; at most ``ahead`` results per worker wait to be taken."""
     workers = usable_cores() if workers is None else workers
     if workers <= 0:

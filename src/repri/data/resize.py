@@ -78,17 +78,11 @@ def resize(
     if mask is not None:
         ids = torch.from_numpy(np.ascontiguousarray(mask).astype(np.uint8 if mask.dtype != np.uint16 else np.int32))
         labels = _nearest(ids, (height, width), centred=smooth)
-    if rule == "official":
-        full = (size, size)
-    else:
-        full = (-(-height // step) * step, -(-width // step) * step)
+    full = (size, size) if rule == "official" else (-(-height // step) * step, -(-width // step) * step)
     pad = (0, full[1] - width, 0, full[0] - height)
     valid = torch.ones(height, width, dtype=torch.bool)
     if any(pad):
-        if rule == "official":
-            pixels = F.pad(pixels, pad)
-        else:
-            pixels = F.pad(pixels, pad, mode="replicate")
+        pixels = F.pad(pixels, pad) if rule == "official" else F.pad(pixels, pad, mode="replicate")
         valid = F.pad(valid, pad)
         labels = None if labels is None else F.pad(labels, pad, value=IGNORE)
     return Resized(pixels[0], labels, valid, (height, width), original)

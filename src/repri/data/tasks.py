@@ -110,7 +110,12 @@ Drawn = tuple[int, str, random.Random]
 
 
 def _by_query(
-    dataset: Dataset, index: ClassIndex, lists: Mapping[int, tuple[str, ...]], classes: tuple[int, ...], n: int, seed: int
+    dataset: Dataset,
+    index: ClassIndex,
+    lists: Mapping[int, tuple[str, ...]],
+    classes: tuple[int, ...],
+    n: int,
+    seed: int,
 ) -> list[Drawn]:
     listed = {id for c in classes for id in lists[c]}
     queries = [sample.id for sample in dataset.samples if sample.id in listed]
@@ -126,7 +131,12 @@ def _by_query(
 
 
 def _by_class(
-    dataset: Dataset, index: ClassIndex, lists: Mapping[int, tuple[str, ...]], classes: tuple[int, ...], n: int, seed: int
+    dataset: Dataset,
+    index: ClassIndex,
+    lists: Mapping[int, tuple[str, ...]],
+    classes: tuple[int, ...],
+    n: int,
+    seed: int,
 ) -> list[Drawn]:
     drawn = []
     for i in range(n):
@@ -184,4 +194,6 @@ def _check_fits(tasks: TaskList, dataset: Dataset, path: Path) -> None:
     for task in (task for run in tasks.runs for task in run):
         for image in (task.query, *task.support):
             if image not in dataset.position:
-                raise ValueError(f"{path} wants the image {image!r}, which {dataset.name} {dataset.split} does not have")
+                raise ValueError(
+                    f"{path} wants the image {image!r}, which {dataset.name} {dataset.split} does not have"
+                )

@@ -66,7 +66,9 @@ def verify(
     if dataset.mask_folder is not None:
         known = {sample.mask for sample in dataset.samples}
         orphans = [p for p in sorted(dataset.mask_folder.iterdir()) if p.suffix.lower() in MASK_SUFFIXES]
-        problems += [f"{path}: a mask without an image; remove it or add the image" for path in orphans if path not in known]
+        problems += [
+            f"{path}: a mask without an image; remove it or add the image" for path in orphans if path not in known
+        ]
     index = ClassIndex(tuple(dataset.classes), rows, "")
     lists = {id: len(names) for id, names in class_lists(dataset, index).items()}
     images, expected = EXPECTED.get((dataset.name, dataset.split), (None, None))

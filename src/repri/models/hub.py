@@ -16,6 +16,7 @@ import torch.nn as nn
 from torch import Tensor
 
 from repri.download import offline
+
 from .extractor import IMAGENET, InputRule
 
 __all__ = ["HubBackbone", "TimmBackbone", "pick_layers"]

@@ -75,7 +75,7 @@ def verify(
     strict: Annotated[bool, typer.Option(help="Also fail if the numbers are not the standard ones.")] = False,
 ) -> None:
     """Open every image and mask, name each that is wrong, count the classes. Exit code 1: not usable."""
-    from repri.data.dataset import open_dataset, splits_of
+    from repri.data.open import open_dataset, splits_of
     from repri.data.verify import doubled_images, verify
 
     found, opened = [], []
@@ -119,8 +119,8 @@ def _protocol(name: str):
 
 def _tasks(name, root, split, protocol, fold, shots, tasks, runs, seed, sampling):
     """The data set and the tasks drawn from it."""
-    from repri.data.dataset import open_dataset
     from repri.data.index import class_index
+    from repri.data.open import open_dataset
     from repri.data.tasks import sample_tasks
 
     dataset = open_dataset(name, root, split, _protocol(protocol))

@@ -13,6 +13,8 @@ import yaml
 __all__ = ["nearest", "parse", "read_yaml"]
 
 T = TypeVar("T")
+UNKNOWN = "unexpected_keyword_argument"
+"""pydantic's word for a key that the dataclass does not have."""
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -48,13 +50,16 @@ def parse(kind: type[T], values: Mapping[str, Any], where: str) -> T:
         checked: Any = dataclass(kind, config=ConfigDict(extra="forbid", arbitrary_types_allowed=True))
         result = TypeAdapter(checked).validate_python(dict(values))
     except ValidationError as error:
-        raise ValueError(f"{where}: {_first_problem(kind, error.errors()[0])}") from None
+        problems = sorted(
+            error.errors(), key=lambda problem: problem["type"] != UNKNOWN
+        )  # a misspelt one explains more
+        raise ValueError(f"{where}: {_explain(kind, problems[0])}") from None
     return kind(**vars(result))
 
 
-def _first_problem(kind: Any, problem: Any) -> str:
+def _explain(kind: Any, problem: Any) -> str:
     path = [str(part) for part in problem["loc"]]
-    if problem["type"] == "unexpected_keyword_argument":
+    if problem["type"] == UNKNOWN:
         known = [name.name for name in fields(kind)]
         return f"unknown setting {path[-1]!r}{nearest(path[-1], known)} Known: {', '.join(known)}"
     text = problem["msg"].removeprefix("Value error, ")

@@ -6,6 +6,7 @@ A picture is an array [H, W, 3] uint8, RGB, turned as its EXIF orientation says.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,6 +32,8 @@ __all__ = [
 ]
 
 IGNORE = 255
+ORIENTATION = 0x0112
+"""The EXIF tag."""
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".ppm", ".pgm")
 MASK_SUFFIXES = (".png", ".npy", ".bmp", ".tif", ".tiff", ".gif", ".webp", ".pgm", ".jpg")
 MAX_PIXELS = 178_956_970
@@ -52,14 +55,19 @@ def to_rgb(image: Image.Image) -> np.ndarray:
     Grey levels of more than 8 bits are scaled by the smallest usual depth (8, 10, 12, 14, 16 bits)
     that holds the largest of them; floating-point ones by their range unless they lie in [0, 1].
     """
-    image = ImageOps.exif_transpose(image)
+    image = _upright(image)
     if image.mode.startswith("I") or image.mode == "F":
         image = Image.fromarray(_eight_bits(np.asarray(image)))
     if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
         image = image.convert("RGBA")
         white = Image.new("RGBA", image.size, (255, 255, 255, 255))
         image = Image.alpha_composite(white, image)
-    return np.array(image.convert("RGB"))
+    return np.array(image if image.mode == "RGB" else image.convert("RGB"))
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    """Turned as its EXIF orientation says; most say nothing and are not copied."""
+    return ImageOps.exif_transpose(image) if image.getexif().get(ORIENTATION, 1) != 1 else image
 
 
 def _eight_bits(values: np.ndarray) -> np.ndarray:
@@ -99,7 +107,7 @@ def read_mask(
 
 def _mask_values(path: Path, colours: object, max_pixels: int) -> np.ndarray:
     """[H, W] ids or levels, or [H, W, 3] colours."""
-    image = ImageOps.exif_transpose(_open(path, max_pixels))
+    image = _upright(_open(path, max_pixels))
     if colours is not None or image.mode not in ("1", "L", "P", "I", "I;16", "I;16B", "I;16L"):
         rgb = np.asarray(image.convert("RGB"))
         grey = colours is None and (rgb == rgb[..., :1]).all()
@@ -147,8 +155,9 @@ def _open(path: Path, max_pixels: int) -> Image.Image:
         with image:
             image.load()
             return image
-    except Image.DecompressionBombError:
-        raise _too_large(path, "far more pixels", max_pixels) from None
+    except Image.DecompressionBombError as error:  # Pillow's own limit is the default of ours
+        found = re.search(r"\d+ pixels", str(error))
+        raise _too_large(path, found[0] if found else "too many pixels", max_pixels) from None
     except FileNotFoundError:
         raise ValueError(f"{path} does not exist") from None
     except (OSError, SyntaxError, EOFError, IndexError, TypeError, MemoryError) as error:

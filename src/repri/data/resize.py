@@ -69,33 +69,38 @@ def resize(
     if min(original) == 0 or (mask is not None and mask.shape != original):
         raise ValueError(f"image {original} and mask {None if mask is None else mask.shape} must have one size, not 0")
     step = multiple or (8 if rule == "official" else 1)
-    height, width = content_size(*original, rule, size, step)
-    pixels = torch.from_numpy(np.ascontiguousarray(image)).movedim(-1, 0)[None].float() / 255
+    height, width = content = content_size(*original, rule, size, step)
+    full = (size, size) if rule == "official" else (-(-height // step) * step, -(-width // step) * step)
     smooth = rule != "official"
-    if (height, width) != original:
-        pixels = F.interpolate(pixels, (height, width), mode="bilinear", align_corners=False, antialias=smooth)
+    pixels = torch.from_numpy(np.ascontiguousarray(image)).movedim(-1, 0)[None]
+    if content != original:
+        # Levels of 8 bits are far faster to smooth; the authors interpolate unrounded ones.
+        pixels = pixels if smooth else pixels.float()
+        pixels = F.interpolate(pixels, content, mode="bilinear", align_corners=False, antialias=smooth)
+    out = torch.zeros(3, *full)
+    torch.div(pixels[0], 255, out=out[:, :height, :width])
+    valid = torch.zeros(full, dtype=torch.bool)
+    valid[:height, :width] = True
+    if smooth:
+        out[:, height:, :width] = out[:, height - 1 : height, :width]
+        out[:, :, width:] = out[:, :, width - 1 : width]
     labels = None
     if mask is not None:
-        ids = torch.from_numpy(np.ascontiguousarray(mask).astype(np.uint8 if mask.dtype != np.uint16 else np.int32))
-        labels = _nearest(ids, (height, width), centred=smooth)
-    full = (size, size) if rule == "official" else (-(-height // step) * step, -(-width // step) * step)
-    pad = (0, full[1] - width, 0, full[0] - height)
-    valid = torch.ones(height, width, dtype=torch.bool)
-    if any(pad):
-        pixels = F.pad(pixels, pad) if rule == "official" else F.pad(pixels, pad, mode="replicate")
-        valid = F.pad(valid, pad)
-        labels = None if labels is None else F.pad(labels, pad, value=IGNORE)
-    return Resized(pixels[0], labels, valid, (height, width), original)
+        ids = mask if content == original else _nearest(mask, content, centred=smooth)
+        ids = torch.from_numpy(np.ascontiguousarray(ids) if ids.dtype != np.uint16 else ids.astype(np.int32))
+        labels = torch.full(full, IGNORE, dtype=ids.dtype)
+        labels[:height, :width] = ids
+    return Resized(out, labels, valid, content, original)
 
 
-def _nearest(ids: Tensor, size: tuple[int, int], centred: bool) -> Tensor:
+def _nearest(ids: np.ndarray, size: tuple[int, int], centred: bool) -> np.ndarray:
     """[H, W] → [h, w]: the source pixel at the corner of each new one, as OpenCV does, or at its centre."""
     shift = 0.5 if centred else 0.0
     rows, columns = (
-        ((torch.arange(new, dtype=torch.float64) + shift) * (old / new)).floor().long().clamp(max=old - 1)
+        ((np.arange(new) + shift) * (old / new)).astype(np.intp).clip(max=old - 1)
         for new, old in zip(size, ids.shape, strict=True)
     )
-    return ids[rows][:, columns]
+    return ids.take(rows, 0).take(columns, 1)
 
 
 def restore(values: Tensor, resized: Resized, align_corners: bool = False) -> Tensor:

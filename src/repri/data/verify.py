@@ -122,7 +122,7 @@ def _explain(unknown: Sequence[int], found: set[int]) -> str:
     if found <= set(greys):
         example = f"{unknown[0]} for {greys[unknown[0]]}"
         return f"the ids {ids} look like VOC's palette saved as grey levels ({example}): take the palette PNG itself"
-    if found <= {0, IGNORE, *range(250, 256)} or len(found) > 64:
+    if found <= {0, IGNORE, *range(250, 256)} or len(unknown) > 32:
         return f"holds the ids {ids}, as a picture of grey levels does: save class ids without smoothing or JPEG"
     return f"holds the class ids {ids}, which the data set does not have: correct the mask or name the classes"
 

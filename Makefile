@@ -22,7 +22,7 @@ lint: setup
 	@$(BIN)/ty check --quiet
 
 bench: setup
-	@for name in inference extractors forms; do $(BIN)/python benchmarks/$$name.py || exit 1; done
+	@for name in inference extractors forms data; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 setup: $(VENV)/.installed
 

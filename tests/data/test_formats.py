@@ -84,12 +84,7 @@ def test_a_labelme_file(tmp_path):
     shapes = [
         {"label": "cat", "points": [[5, 5], [15, 5], [15, 15], [5, 15]], "shape_type": "polygon"},
         {"label": "dog", "points": [[30, 20], [33, 20]], "shape_type": "circle"},
-        {
-            "label": "dog",
-            "points": [[40, 2], [45, 5]],
-            "shape_type": "mask",
-            "mask": base64.b64encode(patch.getvalue()).decode(),
-        },
+        {"label": "dog", "points": [[40, 2], [45, 5]], "shape_type": "mask", "mask": png},
         {"label": "__ignore__", "points": [[0, 35], [60, 35], [60, 40], [0, 40]]},
     ]
     content = {"imagePath": "a.jpg", "imageHeight": None, "imageWidth": None, "imageData": None, "shapes": shapes}
@@ -135,11 +130,7 @@ def test_a_label_studio_export(tmp_path):
     corner = [[0, 0], [20, 0], [20, 30], [0, 30]]
     results = [
         common | {"type": "brushlabels", "value": {"format": "rle", "rle": code, "brushlabels": ["cat"]}},
-        common
-        | {
-            "type": "polygonlabels",
-            "value": {"points": [[0, 0], [20, 0], [20, 30], [0, 30]], "polygonlabels": ["dog"]},
-        },
+        common | {"type": "polygonlabels", "value": {"points": corner, "polygonlabels": ["dog"]}},
         common | {"type": "choices", "value": {"choices": ["good"]}},
     ]
     tasks = [

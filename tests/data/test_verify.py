@@ -51,7 +51,7 @@ def spoil(root):
         "07_0.png": "look like VOC's palette saved as grey levels (128 for 7)",
         "08_0.png": "as a picture of grey levels does",
         "09_0.png": "cannot be read as an image",
-        "10_0.png": "is painted in colours and (9, 8, 7) needs a colour map",
+        "10_0.png": "is painted in colours and (0, 0, 0) needs a colour map",
     }
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repri.data.augment import AUGMENTATIONS, Augmentation, augment
-from repri.data.resize import content_size, resize, restore
+from repri.data.resize import geometry, resize, restore
 
 from .make import picture
 
@@ -28,7 +28,7 @@ def bilinear_at(image, y, x):
 def test_official_is_linear_without_smoothing_padded_to_the_square(height, width):
     image, mask = picture(height, width), np.arange(height * width).reshape(height, width) % 21
     out = resize(image, mask.astype(np.uint8), "official", 65)
-    h, w = out.content
+    h, w = out.geometry.content
     assert h % 8 == w % 8 == 0
     assert max(h, w) == 64
     assert out.image.shape == (3, 65, 65)
@@ -48,7 +48,7 @@ def test_official_is_linear_without_smoothing_padded_to_the_square(height, width
     [((375, 500), (312, 416)), ((333, 500), (272, 416)), ((500, 375), (416, 312)), ((500, 500), (416, 416))],
 )
 def test_official_sizes(size, wanted):
-    assert content_size(*size, "official", 417) == wanted
+    assert geometry(size, "official").content == wanted
 
 
 def test_paper_is_square_and_clean_keeps_the_aspect():
@@ -57,7 +57,7 @@ def test_paper_is_square_and_clean_keeps_the_aspect():
     assert square.image.shape == (3, 65, 65)
     assert square.valid.all()
     clean = resize(image, mask, "clean", 70, 14)
-    assert clean.content == (52, 70)
+    assert clean.geometry.content == (52, 70)
     assert clean.image.shape == (3, 56, 70)
     assert (clean.image[:, 52:] == clean.image[:, 51:52]).all()  # the edge repeated
     assert clean.valid[:52].all()
@@ -71,21 +71,22 @@ def test_paper_is_square_and_clean_keeps_the_aspect():
 def test_any_size_fits(height, width, rule, multiple):
     out = resize(picture(height, width), np.zeros((height, width), np.uint8), rule, 56, multiple)
     assert out.image.shape[1:] == out.mask.shape == out.valid.shape
-    assert out.valid.sum() == out.content[0] * out.content[1]
+    assert out.valid.sum() == out.geometry.content[0] * out.geometry.content[1]
     assert (out.mask[~out.valid] == 255).all()
     assert ((out.image >= 0) & (out.image <= 1)).all()
     if rule == "clean" and multiple:
         assert all(
-            side % 14 == 0 and side < content + 14 for side, content in zip(out.valid.shape, out.content, strict=True)
+            side % 14 == 0 and side < content + 14
+            for side, content in zip(out.valid.shape, out.geometry.content, strict=True)
         )
-    assert restore(torch.rand(2, 4, 4), out).shape == (2, height, width)
+    assert restore(torch.rand(2, 4, 4), out.geometry).shape == (2, height, width)
 
 
 def test_restore_undoes_the_padding():
     image = picture(50, 100)
     out = resize(image, None, "official", 65)
     inside = out.valid.float()
-    assert (restore(inside, out) > 0.99).all()
+    assert (restore(inside, out.geometry) > 0.99).all()
 
 
 def test_masks_of_many_classes_survive():

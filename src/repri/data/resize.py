@@ -19,9 +19,36 @@ from torch import Tensor
 
 from .images import IGNORE
 
-__all__ = ["ResizeRule", "Resized", "content_size", "resize", "restore"]
+__all__ = [
+    "Geometry",
+    "ResizeRule",
+    "Resized",
+    "geometry",
+    "resize",
+    "resize_image",
+    "resize_mask",
+    "restore",
+]
 
 ResizeRule = Literal["official", "paper", "clean"]
+
+
+class Geometry(NamedTuple):
+    """Heights and widths on the way from a file to the network."""
+
+    rule: ResizeRule
+    original: tuple[int, int]
+    """Of the file."""
+    content: tuple[int, int]
+    """Of the resized picture."""
+    full: tuple[int, int]
+    """With its padding, which lies at the bottom and right."""
+
+    def valid(self) -> Tensor:
+        """bool [H, W] at full size: false in the padding."""
+        out = torch.zeros(self.full, dtype=torch.bool)
+        out[: self.content[0], : self.content[1]] = True
+        return out
 
 
 class Resized(NamedTuple):
@@ -29,68 +56,74 @@ class Resized(NamedTuple):
     """[3, H, W] float in [0, 1]."""
     mask: Tensor | None
     """[H, W] class ids, 255 in the padding."""
-    valid: Tensor
-    """[H, W] bool: false in the padding."""
-    content: tuple[int, int]
-    """Height and width without the padding."""
-    original: tuple[int, int]
-    """Height and width of the file."""
+    geometry: Geometry
+
+    @property
+    def valid(self) -> Tensor:
+        """[H, W] bool: false in the padding."""
+        return self.geometry.valid()
 
 
-def content_size(height: int, width: int, rule: ResizeRule, size: int, multiple: int = 8) -> tuple[int, int]:
-    """Height and width of the picture itself, before padding.
+def geometry(original: tuple[int, int], rule: ResizeRule, size: int = 417, multiple: int | None = None) -> Geometry:
+    """Where a rule takes a picture of a given height and width.
 
-    >>> content_size(375, 500, "official", 417)
+    ``multiple``: what both sides must be multiples of (``official``: 8, as its 417 → 416, unless given;
+    the padding to ``size`` follows; ``clean``: the extractor's, 1 unless given).
+
+    >>> geometry((375, 500), "official").content
     (312, 416)
     """
-    longest = max(height, width)
+    if min(original) < 1 or size < 1:
+        raise ValueError(f"a picture of {original[1]}×{original[0]} cannot be resized to {size}")
+    longest = max(original)
+    step = multiple or (8 if rule == "official" else 1)
     if rule == "paper":
-        return size, size
-    if rule == "official":
-        scale = size / longest
-        sides = (int(side * scale) // multiple * multiple for side in (height, width))
+        sides = [size, size]
+    elif rule == "official":
+        sides = [max(int(side * (size / longest)) // step * step, step) for side in original]
     elif rule == "clean":
-        sides = (round(side * size / longest) for side in (height, width))
+        sides = [max(round(side * size / longest), 1) for side in original]
     else:
         raise ValueError(f"no resize rule named {rule!r}; known: official, paper, clean")
-    new_height, new_width = (max(side, multiple if rule == "official" else 1) for side in sides)
-    return new_height, new_width
+    full = [size, size] if rule == "official" else [-(-side // step) * step for side in sides]
+    return Geometry(rule, original, (sides[0], sides[1]), (full[0], full[1]))
 
 
 def resize(
     image: np.ndarray, mask: np.ndarray | None, rule: ResizeRule, size: int = 417, multiple: int | None = None
 ) -> Resized:
-    """A picture [H, W, 3] uint8 and its mask [H, W] by one of the rules.
-
-    ``multiple``: what both sides must be multiples of (``official``: 8, as its 417 → 416, unless given;
-    the padding to ``size`` follows; ``clean``: the extractor's, 1 unless given).
-    """
+    """A picture [H, W, 3] uint8 and its mask [H, W] by one of the rules; ``multiple`` as for :func:`geometry`."""
     original = (image.shape[0], image.shape[1])
-    if min(original) == 0 or (mask is not None and mask.shape != original):
-        raise ValueError(f"image {original} and mask {None if mask is None else mask.shape} must have one size, not 0")
-    step = multiple or (8 if rule == "official" else 1)
-    height, width = content = content_size(*original, rule, size, step)
-    full = (size, size) if rule == "official" else (-(-height // step) * step, -(-width // step) * step)
-    smooth = rule != "official"
+    if mask is not None and mask.shape != original:
+        raise ValueError(f"image {original} and mask {mask.shape} must have one size")
+    where = geometry(original, rule, size, multiple)
+    return Resized(resize_image(image, where), None if mask is None else resize_mask(mask, where), where)
+
+
+def resize_image(image: np.ndarray, where: Geometry) -> Tensor:
+    """[H, W, 3] uint8 → [3, H, W] float in [0, 1] at full size."""
+    (height, width), smooth = where.content, where.rule != "official"
     pixels = torch.from_numpy(np.ascontiguousarray(image)).movedim(-1, 0)[None]
-    if content != original:
+    if where.content != where.original:
         # Levels of 8 bits are far faster to smooth; the authors interpolate unrounded ones.
         pixels = pixels if smooth else pixels.float()
-        pixels = F.interpolate(pixels, content, mode="bilinear", align_corners=False, antialias=smooth)
-    out = torch.zeros(3, *full)
+        pixels = F.interpolate(pixels, where.content, mode="bilinear", align_corners=False, antialias=smooth)
+    out = torch.zeros(3, *where.full)
     torch.div(pixels[0], 255, out=out[:, :height, :width])
-    valid = torch.zeros(full, dtype=torch.bool)
-    valid[:height, :width] = True
     if smooth:
         out[:, height:, :width] = out[:, height - 1 : height, :width]
         out[:, :, width:] = out[:, :, width - 1 : width]
-    labels = None
-    if mask is not None:
-        ids = mask if content == original else _nearest(mask, content, centred=smooth)
-        ids = torch.from_numpy(np.ascontiguousarray(ids) if ids.dtype != np.uint16 else ids.astype(np.int32))
-        labels = torch.full(full, IGNORE, dtype=ids.dtype)
-        labels[:height, :width] = ids
-    return Resized(out, labels, valid, content, original)
+    return out
+
+
+def resize_mask(mask: np.ndarray, where: Geometry) -> Tensor:
+    """[H, W] ids at full size, 255 in the padding."""
+    (height, width) = where.content
+    ids = mask if where.content == where.original else _nearest(mask, where.content, centred=where.rule != "official")
+    ids = torch.from_numpy(np.ascontiguousarray(ids) if ids.dtype != np.uint16 else ids.astype(np.int32))
+    labels = torch.full(where.full, IGNORE, dtype=ids.dtype)
+    labels[:height, :width] = ids
+    return labels
 
 
 def _nearest(ids: np.ndarray, size: tuple[int, int], centred: bool) -> np.ndarray:
@@ -103,15 +136,15 @@ def _nearest(ids: np.ndarray, size: tuple[int, int], centred: bool) -> np.ndarra
     return ids.take(rows, 0).take(columns, 1)
 
 
-def restore(values: Tensor, resized: Resized, align_corners: bool = False) -> Tensor:
+def restore(values: Tensor, where: Geometry, align_corners: bool = False) -> Tensor:
     """A map over the resized picture [..., h, w], at any resolution, back to the file's own size [..., H, W].
 
     The padding is cut off and the rest interpolated bilinearly. ``align_corners``: whether the map's outer
     cells lie on the picture's outer pixels (a network of 8n + 1 → n + 1) or tile it (patches).
     """
-    (height, width), (content_height, content_width) = resized.valid.shape, resized.content
+    height, width = where.content
     flat = values.reshape(-1, 1, *values.shape[-2:]).float()
-    full = F.interpolate(flat, (height, width), mode="bilinear", align_corners=align_corners)
-    cut = full[..., :content_height, :content_width]
-    whole = F.interpolate(cut, resized.original, mode="bilinear", align_corners=False)
-    return whole.reshape(*values.shape[:-2], *resized.original)
+    full = F.interpolate(flat, where.full, mode="bilinear", align_corners=align_corners)
+    cut = full[..., :height, :width]
+    whole = F.interpolate(cut, where.original, mode="bilinear", align_corners=False)
+    return whole.reshape(*values.shape[:-2], *where.original)

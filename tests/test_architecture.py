@@ -14,8 +14,9 @@ ALLOWED = {
     "models": {"files", "download"},
     "data": {"files", "download", "settings"},
     "methods": {"inference"},
-    "training": {"models", "data", "files"},
-    "evaluation": {"data", "methods", "files"},
+    "training": {"models", "data", "files", "settings", "distributed"},
+    "distributed": set(),
+    "evaluation": {"data", "methods", "files", "distributed", "settings"},
     "experiments": {"evaluation", "data", "methods", "inference", "models", "files"},
     "segmenter": {"models", "inference", "data"},
 }

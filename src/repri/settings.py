@@ -47,7 +47,8 @@ def parse(kind: type[T], values: Mapping[str, Any], where: str) -> T:
     from pydantic.dataclasses import dataclass
 
     try:
-        checked: Any = dataclass(kind, config=ConfigDict(extra="forbid", arbitrary_types_allowed=True))
+        frozen = getattr(kind, "__dataclass_params__").frozen  # noqa: B009
+        checked: Any = dataclass(kind, frozen=frozen, config=ConfigDict(extra="forbid"))
         result = TypeAdapter(checked).validate_python(dict(values))
     except ValidationError as error:
         problems = sorted(

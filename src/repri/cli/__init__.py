@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from . import data, demo, info, weights
+from . import data, demo, evaluate, info, weights
 
 __all__ = ["app", "main"]
 
@@ -22,6 +22,8 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("info")(info.info)
+app.command("evaluate")(evaluate.evaluate)
+app.command("compare")(evaluate.compare)
 app.add_typer(data.app, name="data")
 app.add_typer(weights.app, name="weights")
 

@@ -21,6 +21,7 @@ Split = Annotated[str, typer.Option(help="train, val, or a split of the YAML fil
 Fold = Annotated[int, typer.Option(help="Whose test classes to draw.")]
 Shots = Annotated[int, typer.Option(help="Support images per task.")]
 Seed = Annotated[int, typer.Option(help="The same seed draws the same tasks.")]
+MinPixels = Annotated[int, typer.Option(help="Of a class in an image that counts for it.")]
 Sampling = Annotated[str, typer.Option(help="queries (the authors' way) or classes (evenly).")]
 
 
@@ -117,7 +118,7 @@ def _protocol(name: str):
     return name
 
 
-def _tasks(name, root, split, protocol, fold, shots, tasks, runs, seed, sampling):
+def _tasks(name, root, split, protocol, fold, shots, tasks, runs, seed, sampling, min_pixels):
     """The data set and the tasks drawn from it."""
     from repri.data.index import class_index
     from repri.data.open import open_dataset
@@ -126,7 +127,8 @@ def _tasks(name, root, split, protocol, fold, shots, tasks, runs, seed, sampling
     dataset = open_dataset(name, root, split, _protocol(protocol))
     with bars() as report:
         index = class_index(dataset, progress=lambda *p: report("count classes", *p))
-    return dataset, sample_tasks(dataset, dataset.novel(fold), shots, tasks, runs, seed, sampling, index=index)
+    novel = dataset.novel(fold)
+    return dataset, sample_tasks(dataset, novel, shots, tasks, runs, seed, sampling, min_pixels, index)
 
 
 @app.command()
@@ -142,11 +144,12 @@ def tasks(
     runs: Annotated[int, typer.Option(help="Runs.")] = 5,
     seed: Seed = 0,
     sampling: Sampling = "queries",
+    min_pixels: MinPixels = 2048,
 ) -> None:
     """Draw tasks and save them, to be shipped and evaluated anywhere."""
     from repri.data.tasks import save_tasks
 
-    _, drawn = _tasks(name, root, split, protocol, fold, shots, tasks, runs, seed, sampling)
+    _, drawn = _tasks(name, root, split, protocol, fold, shots, tasks, runs, seed, sampling, min_pixels)
     save_tasks(drawn, output)
     typer.echo(f"{runs} × {tasks} tasks, {shots} shots, hash {drawn.hash}: {output}")
 
@@ -163,13 +166,14 @@ def show(
     tasks: Annotated[int, typer.Option(help="Rows.")] = 8,
     seed: Seed = 0,
     sampling: Sampling = "classes",
+    min_pixels: MinPixels = 2048,
 ) -> None:
     """Draw tasks as a contact sheet: support with masks, query with its truth."""
     from repri.data.show import task_sheet
 
     if output.suffix.lower() not in (".png", ".jpg"):
         raise ValueError(f"--output must be a file name ending in .png or .jpg, got {str(output)!r}")
-    dataset, drawn = _tasks(name, root, split, protocol, fold, shots, tasks, 1, seed, sampling)
+    dataset, drawn = _tasks(name, root, split, protocol, fold, shots, tasks, 1, seed, sampling, min_pixels)
     task_sheet(dataset, drawn.runs[0], output)
     typer.echo(f"{tasks} tasks of fold {fold}: {output}")
 

@@ -5,14 +5,14 @@ Shapes: T tasks, K shots (each task may have its own), C channels, h×w features
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["IGNORE", "Problem", "SupportSet", "build_problem", "resize_labels", "true_proportion"]
+__all__ = ["IGNORE", "Problem", "SupportSet", "build_problem", "resize_labels", "stack_shots", "true_proportion"]
 
 IGNORE = 255
 """Mask value of pixels without a label."""
@@ -99,6 +99,27 @@ def true_proportion(masks: Tensor, size: Sequence[int]) -> Tensor:
         index = int((count == 0).nonzero()[0])
         raise ValueError(f"mask {index} has no labelled pixel at {cells[0]}×{cells[1]}: its proportion is undefined")
     return (foreground.sum((1, 2)) / count).reshape(masks.shape[:-2])
+
+
+def stack_shots(features: Sequence[Tensor], masks: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Shots of different shapes as one support set: K features [C, hₖ, wₖ] and masks [Hₖ, Wₖ] → [K, C, h, w]
+    and labels [K, h, w] at feature size, unlabelled where a shot has no cell."""
+    sizes = [(f.shape[-2], f.shape[-1]) for f in features]
+    height, width = max(h for h, _ in sizes), max(w for _, w in sizes)
+    labels = [_shot_labels(mask, size, resize_labels) for mask, size in zip(masks, sizes, strict=True)]
+    if not any(((label > 0) & (label != IGNORE)).any() for label in labels):
+        labels = [_shot_labels(mask, size, area_labels) for mask, size in zip(masks, sizes, strict=True)]
+    cells = features[0].new_zeros(len(features), features[0].shape[0], height, width)
+    stacked = torch.full((len(features), height, width), float(IGNORE))
+    for i, ((h, w), feature, label) in enumerate(zip(sizes, features, labels, strict=True)):
+        cells[i, :, :h, :w] = feature
+        stacked[i, :h, :w] = label
+    return cells, stacked
+
+
+def _shot_labels(mask: Tensor, size: tuple[int, int], reduce: Callable[..., tuple[Tensor, Tensor]]) -> Tensor:
+    foreground, labelled = reduce(check_masks(mask, "support mask")[None], size)
+    return torch.where(labelled > 0, foreground, IGNORE)[0]
 
 
 def build_problem(

@@ -1,0 +1,234 @@
+"""``repri evaluate`` and ``repri compare``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def evaluate(
+    data: Annotated[str | None, typer.Option(help="pascal, coco or a YAML file.")] = None,
+    root: Annotated[Path | None, typer.Option(help="The data set's folder.")] = None,
+    test_data: Annotated[str | None, typer.Option(help="Test on another data set: pascal for coco.")] = None,
+    test_root: Annotated[Path | None, typer.Option(help="Its folder.")] = None,
+    split: Annotated[str | None, typer.Option(help="Default: val.")] = None,
+    fold: Annotated[str | None, typer.Option(help="0, 1, …, several with commas, or all (default).")] = None,
+    shots: Annotated[str | None, typer.Option(help="1 (default), or several: 1,5,10.")] = None,
+    method: Annotated[str | None, typer.Option(help="repri (default), repri-oracle, ce, ce_h, prototype.")] = None,
+    protocol: Annotated[str | None, typer.Option(help="clean (default), official or paper.")] = None,
+    extractor: Annotated[str | None, typer.Option(help="A name, hub:NAME or a model folder.")] = None,
+    weights: Annotated[str | None, typer.Option(help="A file or known name; {fold} is replaced.")] = None,
+    layers: Annotated[str | None, typer.Option(help="Of the extractor, with commas: -1 or -3,-1.")] = None,
+    size: Annotated[int | None, typer.Option(help="Long side in pixels.")] = None,
+    runs: Annotated[int | None, typer.Option(help="Default: 5.")] = None,
+    tasks: Annotated[int | None, typer.Option(help="Per run; default: 1000.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the task lists.")] = None,
+    sampling: Annotated[str | None, typer.Option(help="queries (default) or classes.")] = None,
+    min_pixels: Annotated[
+        int | None, typer.Option(help="Of a class in an image that counts for it; default: 2048.")
+    ] = None,
+    set: Annotated[list[str] | None, typer.Option(help="A method's setting: --set lr=0.05 --set delta=0.3")] = None,
+    config: Annotated[Path | None, typer.Option(help="YAML with any of these; flags override it.")] = None,
+    output: Annotated[Path | None, typer.Option(help="JSON to write; -5shot is added if there are several.")] = None,
+) -> None:
+    """Evaluate a method by the few-shot protocol. Many processes: torchrun --nproc-per-node N -m repri evaluate …"""
+    from repri.distributed import world
+    from repri.evaluation.evaluate import EvaluationConfig, plan
+    from repri.evaluation.evaluate import evaluate as run
+    from repri.evaluation.results import save_result
+    from repri.files import check_writable
+    from repri.settings import parse, read_yaml
+
+    flags = {
+        "data": data,
+        "root": root and str(root),
+        "test_data": test_data,
+        "test_root": test_root and str(test_root),
+        "split": split,
+        "shots": shots and _numbers(shots, "--shots"),
+        "method": method,
+        "protocol": protocol,
+        "extractor": extractor,
+        "weights": weights,
+        "layers": layers and [int(part) if part.lstrip("-").isdigit() else part for part in layers.split(",")],
+        "size": size,
+        "runs": runs,
+        "tasks": tasks,
+        "seed": seed,
+        "sampling": sampling,
+        "min_pixels": min_pixels,
+    }
+    values = read_yaml(config) if config else {}
+    values |= {name: value for name, value in flags.items() if value is not None}
+    if fold is not None:
+        values["folds"] = None if fold == "all" else _numbers(fold, "--fold")
+    if set:
+        values["settings"] = (values.get("settings") or {}) | _settings(set)
+    resolved = parse(EvaluationConfig, values, str(config or "repri evaluate"))
+    paths = {k: _path(output, k, len(resolved.shots)) for k in resolved.shots}
+    for path in paths.values():
+        if path is not None:
+            check_writable(path)
+    with world() as here:
+        report = _Bars() if here.first else None
+        with report or _nothing():
+            planned = plan(resolved, report.count if report else None)
+            results = run(planned, _extractors(resolved), here, report.show if report else None)
+        if here.first:
+            for k, result in results.items():
+                print_result(result)
+                if (path := paths[k]) is not None:
+                    save_result(result, path)
+                    typer.echo(f"written: {path}")
+
+
+def _numbers(text: str, name: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"{name} takes whole numbers with commas, got {text!r}") from None
+
+
+def _settings(pairs: list[str]) -> dict[str, Any]:
+    import yaml
+
+    values = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise ValueError(f"--set takes name=value, got {pair!r}")
+        values[name] = yaml.safe_load(value)
+    return values
+
+
+def _path(output: Path | None, shots: int, several: int) -> Path | None:
+    if output is None or several == 1:
+        return output
+    return output.with_name(f"{output.stem}-{shots}shot{output.suffix or '.json'}")
+
+
+def _extractors(config):
+    """fold → extractor; the same one again where the weights do not depend on the fold."""
+    from functools import cache
+
+    from repri.models import load_extractor
+
+    @cache
+    def load(weights: str | None):
+        options = {} if config.extractor == "filters" else {"layers": config.layers, "combine": config.combine}
+        device = os.environ.get("REPRI_DEVICE", "cpu")
+        if config.extractor != "filters":
+            options["device"] = device
+        return load_extractor(config.extractor, weights, **options)
+
+    return lambda fold: load(config.weights and config.weights.replace("{fold}", str(fold)))
+
+
+class _nothing:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+class _Bars:
+    """Progress with the running mIoU."""
+
+    def __init__(self):
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TimeRemainingColumn())
+        self.progress = Progress(*columns, TextColumn("{task.fields[miou]}"), console=Console(stderr=True))
+        self.tasks = {}
+
+    def __enter__(self):
+        self.progress.__enter__()
+        return self
+
+    def __exit__(self, *details):
+        self.progress.__exit__(*details)
+
+    def count(self, done: int, total: int) -> None:
+        self.show("count classes", done, total, None)
+
+    def show(self, what: str, done: int, total: int, counts) -> None:
+        if what not in self.tasks:
+            self.tasks[what] = self.progress.add_task(what, total=total, miou="")
+        text = ""
+        if counts is not None:
+            from repri.evaluation.metrics import running_miou
+
+            text = f"mIoU {running_miou(counts):.1f}"
+        self.progress.update(self.tasks[what], completed=done, total=total, miou=text)
+
+
+def print_result(result: dict[str, Any]) -> None:
+    """A table of folds, the mean, and the classes."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    title = f"{result['method']}, {result['shots']}-shot, protocol {result['protocol']}"
+    table = Table(title=title, title_justify="left")
+    for name in ("", "mIoU", "95 % interval", "std of runs", "FB-IoU", "|δ| of π"):
+        table.add_column(name, justify="left" if not name else "right")
+    rows = [(f"fold {fold}", values) for fold, values in result["per_fold"].items()]
+    for name, values in [*rows, ("mean", result)]:
+        low, high = values["interval"]
+        error = values["proportion_error"]
+        delta = f"{error['initial']:.2f} → {error['final']:.2f}" if error else "-"
+        cells = (
+            f"{values['miou']:.1f}",
+            f"{low:.1f} … {high:.1f}",
+            f"{values['std_runs']:.2f}",
+            f"{values['fb_iou']:.1f}",
+        )
+        table.add_row(name, *cells, delta, end_section=name == rows[-1][0])
+    console.print(table)
+    per_class = sorted(result["per_class"].items(), key=lambda item: -item[1])
+    console.print("classes: " + ", ".join(f"{name} {iou:.1f}" for name, iou in per_class), highlight=False)
+    timing = result["timing"]
+    speed = f"tasks {timing['tasks_s']:.0f} s, {timing['tasks_per_s']:.0f} tasks/s"
+    console.print(f"features {timing['extraction_s']:.0f} s, {speed}", highlight=False)
+
+
+def compare(
+    results: Annotated[list[Path], typer.Argument(help="JSON files of `repri evaluate`; the first is the baseline.")],
+    mixed: Annotated[bool, typer.Option(help="Allow different protocols or task lists.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Also draw them as a picture.")] = None,
+) -> None:
+    """Compare results on the same tasks, with intervals of the differences."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from repri.evaluation.results import compare as run
+
+    compared = run(results, mixed)
+    table = Table()
+    for name in ("result", "method", "protocol", "shots", "mIoU", "95 % interval", "against the first"):
+        table.add_column(name, justify="left" if name in ("result", "method", "protocol") else "right")
+    for row in compared:
+        found = row.result
+        low, high = found["interval"]
+        difference = "" if row is compared[0] else "other tasks"
+        if row.difference is not None:
+            difference = "{:+.1f} ({:+.1f} … {:+.1f})".format(*row.difference)
+        cells = (
+            found["method"],
+            found["protocol"],
+            str(found["shots"]),
+            f"{found['miou']:.1f}",
+            f"{low:.1f} … {high:.1f}",
+        )
+        table.add_row(row.path.stem, *cells, difference)
+    Console().print(table)
+    if plot is not None:
+        from repri.experiments.plots import plot_comparison
+
+        plot_comparison(compared, plot)
+        typer.echo(f"written: {plot}")

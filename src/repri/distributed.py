@@ -1,0 +1,60 @@
+"""One process or many: ``python -m repri …`` or ``torchrun --nproc-per-node N -m repri …``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["World", "world"]
+
+
+@dataclass(frozen=True)
+class World:
+    """Which of how many processes this is."""
+
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def first(self) -> bool:
+        return self.rank == 0
+
+    def share(self, items: list) -> list:
+        """The items of this process: every ``size``-th."""
+        return items[self.rank :: self.size]
+
+    def gather(self, value: Any) -> list[Any]:
+        """The values of all processes, by rank, in every process."""
+        if self.size == 1:
+            return [value]
+        import torch.distributed as dist
+
+        values: list[Any] = [None] * self.size
+        dist.all_gather_object(values, value)
+        return values
+
+    def wait(self) -> None:
+        """Until all processes are here."""
+        self.gather(None)
+
+
+@contextmanager
+def world() -> Generator[World]:
+    """The processes that torchrun started, or this one alone. gloo on CPU, nccl where there are GPUs."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
+        yield World()
+        return
+    import torch
+    import torch.distributed as dist
+
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    try:
+        yield World(dist.get_rank(), size)
+    finally:
+        dist.destroy_process_group()

@@ -1,0 +1,1 @@
+"""§4: feature store, task runner, IoU, results."""

@@ -1,0 +1,146 @@
+"""The whole protocol: folds, shots, runs of tasks, one result for each number of shots."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from repri.data.dataset import Dataset
+from repri.data.folds import Protocol, coco_to_pascal_novel
+from repri.data.index import MIN_PIXELS, class_index
+from repri.data.open import open_dataset
+from repri.data.resize import ResizeRule
+from repri.data.tasks import Sampling, TaskList, sample_tasks
+from repri.distributed import World
+from repri.methods import Method, build_method
+
+from .metrics import Counts
+from .results import make_result
+from .runner import Outcome, images_of, run_tasks
+from .store import Extractor, FeatureStore
+
+__all__ = ["EvaluationConfig", "evaluate", "plan"]
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """Everything that decides a result."""
+
+    data: str = "pascal"
+    """Data set whose folds are meant: pascal, coco or a YAML file."""
+    root: str | None = None
+    test_data: str | None = None
+    """Data set to test on, if another one (pascal, for a model of coco)."""
+    test_root: str | None = None
+    split: str = "val"
+    folds: tuple[int, ...] | None = None
+    """None: all."""
+    shots: tuple[int, ...] = (1,)
+    method: str = "repri"
+    protocol: Protocol = "clean"
+    extractor: str = "filters"
+    weights: str | None = None
+    """A file or a known name; ``{fold}`` in it is replaced by the fold."""
+    layers: tuple[str | int, ...] | None = None
+    combine: str = "concat"
+    size: int | None = None
+    """Long side in pixels; None: what the extractor wants."""
+    runs: int = 5
+    tasks: int = 1000
+    seed: int = 0
+    sampling: Sampling = "queries"
+    min_pixels: int = MIN_PIXELS
+    """Of a class, for an image to count for it; another number is another protocol."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Of the method: steps, lr, temperature, delta, …"""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be done; made, and every mistake found, before any long work."""
+
+    config: EvaluationConfig
+    dataset: Dataset
+    method: Method
+    tasks: dict[tuple[int, int], TaskList]
+    """(shots, fold) → its tasks."""
+
+    @property
+    def folds(self) -> list[int]:
+        return sorted({fold for _, fold in self.tasks})
+
+
+def plan(config: EvaluationConfig, progress: Callable[[int, int], None] | None = None) -> Plan:
+    """Open the data, build the method and draw the tasks."""
+    method = build_method(config.method, config.protocol, config.settings)
+    shifted = config.test_data not in (None, config.data)
+    if shifted and (config.data, config.test_data) != ("coco", "pascal"):
+        raise ValueError(f"the shift from {config.data} to {config.test_data} is not known: only coco to pascal is")
+    name, root = (config.test_data, config.test_root or config.root) if shifted else (config.data, config.root)
+    dataset = open_dataset(str(name), root, config.split, config.protocol)
+    folds = range(4 if shifted else len(dataset.folds)) if config.folds is None else config.folds
+    index = class_index(dataset, progress=progress)
+    tasks = {}
+    for fold in folds:
+        novel = coco_to_pascal_novel(fold, config.protocol) if shifted else dataset.novel(fold)
+        for shots in config.shots:
+            tasks[shots, fold] = sample_tasks(
+                dataset, novel, shots, config.tasks, config.runs, config.seed, config.sampling, config.min_pixels, index
+            )
+    return Plan(config, dataset, method, tasks)
+
+
+Report = Callable[[str, int, int, Counts | None], None]
+"""Called with what is being done, how far, of how much, and the counts so far of a run of tasks."""
+
+
+def evaluate(
+    planned: Plan, extractor_for: Callable[[int], Extractor], world: World | None = None, report: Report | None = None
+) -> dict[int, dict[str, Any]]:
+    """Shots → the content of its result file. ``extractor_for``: fold → extractor."""
+    world = world or World()
+    config, dataset = planned.config, planned.dataset
+    outcomes: dict[int, dict[int, Outcome]] = {shots: {} for shots in config.shots}
+    timing: dict[int, float] = dict.fromkeys(config.shots, 0.0)
+    extraction, stores = 0.0, {}
+    for fold in planned.folds:
+        extractor = extractor_for(fold)
+        store = FeatureStore(extractor, resize_rule(config.protocol), config.size)
+        stores[fold] = {"name": extractor.name, "fingerprint": extractor.fingerprint[:16], "size": store.size}
+        start = time.perf_counter()
+        images = sorted({image for shots in config.shots for image in images_of(dataset, planned.tasks[shots, fold])})
+        tell = (lambda a, b, fold=fold: report(f"features, fold {fold}", a, b, None)) if report else None
+        store.prepare(world.share(images), tell)
+        world.wait()
+        extraction += time.perf_counter() - start
+        for shots in config.shots:
+            start = time.perf_counter()
+            label = f"fold {fold}, {shots}-shot"
+            show = (lambda a, b, c, label=label: report(label, a, b, c)) if report else None
+            outcomes[shots][fold] = run_tasks(
+                dataset, planned.tasks[shots, fold], planned.method, store, config.protocol, world, show
+            )
+            timing[shots] += time.perf_counter() - start
+    count = config.tasks * config.runs * len(planned.folds)
+    results = {}
+    for shots in config.shots:
+        resolved = asdict(config) | {"shots": shots, "settings": planned.method.settings(), "folds": planned.folds}
+        more = {
+            "extractor": stores,
+            "timing": {
+                "extraction_s": extraction,
+                "tasks_s": timing[shots],
+                "tasks_per_s": count / timing[shots],
+                "processes": world.size,
+            },
+        }
+        hashes = {fold: planned.tasks[shots, fold].hash for fold in planned.folds}
+        results[shots] = make_result(resolved, outcomes[shots], hashes, dict(dataset.classes), more)
+    return results
+
+
+def resize_rule(protocol: Protocol) -> ResizeRule:
+    """Each protocol's own way to resize."""
+    return protocol

@@ -1,0 +1,155 @@
+"""Results are data: one JSON per method, shots and protocol, from which tables and figures are drawn."""
+
+from __future__ import annotations
+
+import json
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from repri.files import atomic
+
+from .metrics import Counts, paired_interval, scores
+from .runner import Outcome
+
+__all__ = ["Comparison", "compare", "load_result", "make_result", "save_result"]
+
+FORMAT = "repri-result-1"
+
+
+def make_result(
+    config: dict[str, Any],
+    outcomes: dict[int, Outcome],
+    hashes: dict[int, str],
+    names: dict[int, str],
+    more: dict[str, Any],
+) -> dict[str, Any]:
+    """The content of a result file.
+
+    config    every setting as it was resolved; ``protocol``, ``method`` and ``shots`` among them
+    outcomes  fold → what its tasks gave
+    hashes    fold → hash of its task list
+    names     class id → name
+    more      extractor, timings and whatever else is worth keeping
+    """
+    import torch
+
+    per_fold, per_class, tasks, low, high = {}, {}, {}, [], []
+    for fold, outcome in outcomes.items():
+        found = scores(outcome.counts)
+        per_fold[str(fold)] = {
+            "miou": found.miou,
+            "fb_iou": found.fb_iou,
+            "interval": list(found.interval),
+            "std_runs": found.std_runs,
+            "per_run": found.per_run,
+            "tasks_hash": hashes[fold],
+            "proportion_error": proportion_error(outcome.errors),
+        }
+        per_class |= {names[c]: iou for c, iou in found.per_class.items()}
+        low.append(found.miou - found.interval[0])
+        high.append(found.interval[1] - found.miou)
+        tasks[str(fold)] = {
+            "run": outcome.counts.run.tolist(),
+            "class": outcome.counts.class_id.tolist(),
+            "pixels": outcome.counts.pixels.tolist(),
+        }
+    miou = float(np.mean([fold["miou"] for fold in per_fold.values()]))
+    # Folds are independent: the half-widths of their mean's interval add as squares do.
+    spread = [float(np.sqrt(np.sum(np.square(side)))) / len(side) for side in (low, high)]
+    runs = np.mean([fold["per_run"] for fold in per_fold.values()], 0)
+    errors = np.concatenate([outcome.errors for outcome in outcomes.values()])
+    return {
+        "format": FORMAT,
+        "miou": miou,
+        "fb_iou": float(np.mean([fold["fb_iou"] for fold in per_fold.values()])),
+        "interval": [miou - spread[0], miou + spread[1]],
+        "std_runs": float(np.std(runs, ddof=1)) if len(runs) > 1 else 0.0,
+        "per_fold": per_fold,
+        "per_class": per_class,
+        "proportion_error": proportion_error(errors),
+        "protocol": config["protocol"],
+        "method": config["method"],
+        "shots": config["shots"],
+        "config": config,
+        **more,
+        "versions": {"python": platform.python_version(), "torch": str(torch.__version__), "numpy": np.__version__},
+        "tasks": tasks,
+    }
+
+
+def proportion_error(errors: np.ndarray) -> dict[str, float] | None:
+    """Relative error δ of π at the start and at the end: medians of |δ| and of δ; None where there is no π."""
+    if np.isnan(errors).all():
+        return None
+    size, signed = np.median(np.abs(errors), 0), np.median(errors, 0)
+    names = ("initial", "final")
+    return {name: float(size[i]) for i, name in enumerate(names)} | {
+        f"{name}_signed": float(signed[i]) for i, name in enumerate(names)
+    }
+
+
+def save_result(result: dict[str, Any], path: Path) -> None:
+    with atomic(path) as temporary:
+        temporary.write_text(json.dumps(result))
+
+
+def load_result(path: Path) -> dict[str, Any]:
+    """A result file, checked."""
+    try:
+        content = json.loads(path.read_text())
+    except OSError as error:
+        raise ValueError(f"cannot read the result {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise ValueError(f"{path} is not a result written by `repri evaluate` ({error})") from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ValueError(f"{path} is not a result written by `repri evaluate`")
+    return content
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One result beside the first."""
+
+    path: Path
+    result: dict[str, Any]
+    difference: tuple[float, float, float] | None
+    """Its mIoU minus the first's, and the 95 % interval, on the same tasks; None of the first or of other tasks."""
+
+
+def compare(paths: list[Path], mixed: bool = False) -> list[Comparison]:
+    """Results side by side; ``mixed`` allows different protocols or task lists, which then have no interval."""
+    results = [load_result(path) for path in paths]
+    first = results[0]
+    compared = [Comparison(paths[0], first, None)]
+    for path, result in zip(paths[1:], results[1:], strict=True):
+        same = _hashes(result) == _hashes(first)
+        for what, differs in (("protocol", result["protocol"] != first["protocol"]), ("task list", not same)):
+            if differs and not mixed:
+                raise ValueError(
+                    f"{path} and {paths[0]} differ in their {what}: what differs between them is not the method alone; "
+                    "--mixed compares them all the same"
+                )
+        compared.append(Comparison(path, result, _difference(first, result) if same else None))
+    return compared
+
+
+def _hashes(result: dict[str, Any]) -> dict[str, str]:
+    return {fold: values["tasks_hash"] for fold, values in result["per_fold"].items()}
+
+
+def _difference(first: dict[str, Any], second: dict[str, Any]) -> tuple[float, float, float]:
+    """Mean over folds of the paired differences."""
+    rows = [paired_interval(_counts(first, fold), _counts(second, fold)) for fold in first["tasks"]]
+    centre = float(np.mean([row[0] for row in rows]))
+    below = np.sqrt(np.sum([(row[0] - row[1]) ** 2 for row in rows])) / len(rows)
+    above = np.sqrt(np.sum([(row[2] - row[0]) ** 2 for row in rows])) / len(rows)
+    return centre, centre - float(below), centre + float(above)
+
+
+def _counts(result: dict[str, Any], fold: str) -> Counts:
+    tasks = result["tasks"][fold]
+    return Counts(np.array(tasks["run"]), np.array(tasks["class"]), np.array(tasks["pixels"], np.int64))

@@ -1,0 +1,151 @@
+"""From task lists to counts: features from the store, a method's logits, upsampled and scored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from repri.data.dataset import Dataset
+from repri.data.folds import Protocol
+from repri.data.images import IGNORE
+from repri.data.parallel import parallel
+from repri.data.resize import Geometry, resize_mask, restore
+from repri.data.tasks import Task, TaskList
+from repri.distributed import World
+from repri.methods import Episode, Method, true_proportion
+
+from .metrics import Counts, count_pixels
+from .store import FeatureStore
+
+__all__ = ["Outcome", "TaskScore", "images_of", "run_tasks"]
+
+
+class TaskScore(NamedTuple):
+    """What one task gave."""
+
+    pixels: tuple[int, int, int, int]
+    initial_error: float
+    """π₁⁽⁰⁾ / π*₁ − 1; NaN if the method has no π."""
+    final_error: float
+
+
+class Outcome(NamedTuple):
+    """What all tasks of a list gave, in the list's order."""
+
+    counts: Counts
+    errors: np.ndarray
+    """[N, 2] relative error of π at the start and at the end."""
+
+
+class Loaded(NamedTuple):
+    """A task's masks at the network's size, and the query's as it is scored."""
+
+    masks: list[Tensor]
+    query: Tensor
+    """[H, W] 0, 1, 255 at the network's size."""
+    truth: Tensor
+    """[H, W] 0, 1, 255 where it is scored."""
+    where: Geometry
+
+
+def images_of(dataset: Dataset, tasks: TaskList) -> list:
+    """Every picture of a task list once, in the data set's order."""
+    wanted = {id for run in tasks.runs for task in run for id in (task.query, *task.support)}
+    return [sample.image for sample in dataset.samples if sample.id in wanted]
+
+
+def run_tasks(
+    dataset: Dataset,
+    tasks: TaskList,
+    method: Method,
+    store: FeatureStore,
+    protocol: Protocol = "clean",
+    world: World | None = None,
+    progress: Callable[[int, int, Counts], None] | None = None,
+) -> Outcome:
+    """Every task of a list once; with several processes each takes its share and all get the whole outcome."""
+    world = world or World()
+    flat = [(run, task) for run, members in enumerate(tasks.runs) for task in members]
+    mine = world.share(list(range(len(flat))))
+    found: list[TaskScore] = []
+    for score in _scores(dataset, [flat[i][1] for i in mine], method, store, protocol):
+        found.append(score)
+        if progress and (len(found) % 50 == 0 or len(found) == len(mine)):
+            progress(len(found), len(mine), _counts([flat[i] for i in mine[: len(found)]], found))
+    every: list[TaskScore | None] = [None] * len(flat)
+    for rank, part in enumerate(world.gather(found)):
+        every[rank :: world.size] = part
+    whole = [score for score in every if score is not None]
+    errors = np.array([(score.initial_error, score.final_error) for score in whole])
+    return Outcome(_counts(flat, whole), errors)
+
+
+def _counts(flat: list[tuple[int, Task]], found: list[TaskScore]) -> Counts:
+    run, class_id = np.array([run for run, _ in flat]), np.array([task.class_id for _, task in flat])
+    return Counts(run, class_id, np.array([score.pixels for score in found], np.int64).reshape(-1, 4))
+
+
+def _scores(
+    dataset: Dataset, tasks: list[Task], method: Method, store: FeatureStore, protocol: Protocol
+) -> Iterator[TaskScore]:
+    def load(task: Task) -> tuple[Task, Loaded]:
+        return task, _load(dataset, task, store, protocol)
+
+    for task, loaded in parallel(load, tasks, workers=1):
+        features = [store.get(dataset[id].image) for id in (*task.support, task.query)]
+        yield _score(features, loaded, method, store.extractor.stride, protocol)
+
+
+def _load(dataset: Dataset, task: Task, store: FeatureStore, protocol: Protocol) -> Loaded:
+    masks = []
+    for id in (*task.support, task.query):
+        ids = dataset.mask(id)
+        binary = (ids == task.class_id).astype(np.uint8)
+        binary[ids == IGNORE] = IGNORE
+        where = store.geometry((ids.shape[0], ids.shape[1]))
+        masks.append(resize_mask(binary, where))
+    truth = torch.from_numpy(binary) if protocol == "clean" else masks[-1]
+    return Loaded(masks[:-1], masks[-1], truth, where)
+
+
+def _score(features: list[Tensor], loaded: Loaded, method: Method, stride: int, protocol: Protocol) -> TaskScore:
+    query = features[-1].float()
+    cells = (query.shape[-2], query.shape[-1])
+    valid = _valid(loaded, protocol)
+    proportion = _true_share(loaded.query, cells)
+    episode = Episode(
+        [f.float() for f in features[:-1]], loaded.masks, query, valid, proportion if method.oracle else None
+    )
+    out = method.predict(episode)
+    aligned = protocol == "official" or on_corners(cells, loaded.where.full, stride)
+    if protocol == "clean":
+        logits = restore(out.logits, loaded.where, aligned)
+    else:
+        logits = F.interpolate(out.logits[None, None], loaded.where.full, mode="bilinear", align_corners=aligned)[0, 0]
+    first, last = (
+        float("nan") if pi is None else pi / proportion - 1 for pi in (out.initial_proportion, out.proportion)
+    )
+    return TaskScore(count_pixels(logits > 0, loaded.truth), first, last)
+
+
+def _valid(loaded: Loaded, protocol: Protocol) -> Tensor | None:
+    """Query pixels for H, KL and π. ``official`` leaves out what the ground truth calls void, as the authors do."""
+    if protocol == "official":
+        return loaded.query != IGNORE
+    return loaded.where.valid() if protocol == "clean" else None
+
+
+def _true_share(mask: Tensor, cells: tuple[int, int]) -> float:
+    """π*₁ at feature size, strictly between 0 and 1."""
+    edge = 1e-6
+    return min(max(float(true_proportion(mask[None], cells)[0]), edge), 1 - edge)
+
+
+def on_corners(cells: tuple[int, int], full: tuple[int, int], stride: int) -> bool:
+    """Whether outer cells lie on the outer pixels, as those of strided convolutions on 8n + 1 pixels do."""
+    return all((h - 1) * stride + 1 == side for h, side in zip(cells, full, strict=True))

@@ -56,6 +56,8 @@ def _fetch_part(url: str, path: Path, progress: Progress | None, timeout: float)
     """Bring ``path.part`` to its full length, or say why not."""
     part = _part(path)
     start = part.stat().st_size if part.is_file() else 0
+    if not url.startswith(("http://", "https://", "ftp://", "file://")):
+        raise ValueError(f"{url!r} is not an address: it must begin with http:// or https://")
     request = urllib.request.Request(url, headers={"Range": f"bytes={start}-"} if start else {})
     try:
         with urllib.request.urlopen(request, timeout=timeout) as response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import tempfile
 import threading
 from collections.abc import Generator
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import platformdirs
 
-__all__ = ["atomic", "cache_folder", "check_writable"]
+__all__ = ["atomic", "cache_folder", "check_writable", "new_folder"]
 
 
 def cache_folder() -> Path:
@@ -38,6 +39,23 @@ def atomic(path: Path) -> Generator[Path]:
             raise ValueError(f"cannot write {path}: {error.strerror or error}; choose another name") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_folder(path: Path) -> Generator[Path]:
+    """A temporary folder beside ``path`` that becomes ``path`` if the block ends well; which must be new or empty."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise ValueError(f"{path} is there already: give the name of a new folder")
+    check_writable(path.parent / f".{path.name}")
+    temporary = path.parent / f".{path.name}-{os.getpid()}-{threading.get_ident()}"
+    temporary.mkdir()
+    try:
+        yield temporary
+        if path.exists():
+            path.rmdir()
+        os.replace(temporary, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def check_writable(path: Path) -> None:

@@ -64,6 +64,10 @@ def _explain(kind: Any, problem: Any) -> str:
         known = [name.name for name in fields(kind)]
         return f"unknown setting {path[-1]!r}{nearest(path[-1], known)} Known: {', '.join(known)}"
     text = problem["msg"].removeprefix("Value error, ")
+    outer = next((field for field in fields(kind) if path and field.name == path[0]), None)
+    if outer is not None and len(path) > 1:  # somewhere inside: say what the whole should be
+        wanted = str(outer.type).replace("Literal", "one of ")
+        return f"{path[0]}: expected {wanted}, and {'.'.join(path[1:])} does not fit ({text[0].lower()}{text[1:]})"
     if problem["type"] == "missing":
         return f"the setting {'.'.join(path)!r} is missing"
     found = problem["input"]

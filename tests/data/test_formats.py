@@ -51,7 +51,11 @@ def test_each_format_returns_what_was_written(tmp_path, format):
     for before, after in zip(source, back, strict=True):
         same = before.ids(source.ids) == after.ids(back.ids)
         assert same.all() if format != "labelme" else same.mean() > 0.995
-    write_annotated(source, path, format)  # over what is there
+    if format in ("folder", "voc"):
+        with pytest.raises(ValueError, match="is there already"):
+            write_annotated(source, path, format)
+    else:
+        write_annotated(source, path, format)  # one file replaces another
 
 
 def test_coco_polygons_are_exact_too(tmp_path):
@@ -221,6 +225,115 @@ def test_files_that_are_something_else(tmp_path, content, message):
         read_annotated(path)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
+
+
+def labelme(path, shapes, **more):
+    """A LabelMe file of a 40×60 picture."""
+    save_picture(path.with_suffix(".jpg"))
+    content = {"imagePath": f"{path.stem}.jpg", "imageHeight": 40, "imageWidth": 60, "shapes": shapes} | more
+    path.write_text(json.dumps(content))
+    return path
+
+
+def polygon(label, left, top, right, bottom):
+    return {"label": label, "points": [[left, top], [right, top], [right, bottom], [left, bottom]]}
+
+
+@pytest.mark.parametrize("format", ["coco", "label-studio"])
+def test_formats_without_an_order_keep_what_is_visible(tmp_path, format):
+    """A large shape over a small one, an eraser and void on top; then strokes, whose rest stays unlabelled."""
+    drawn = [polygon("a", 5, 5, 15, 15), polygon("b", 3, 3, 30, 30), polygon("background", 20, 20, 25, 25)]
+    stroke = {"label": "a", "points": [[5, 5], [40, 30]], "shape_type": "linestrip"}
+    for number, shapes in enumerate([[*drawn, polygon("ignore", 28, 0, 32, 32), polygon("a", 50, 5, 55, 9)], [stroke]]):
+        source = read_annotated(labelme(tmp_path / f"{number}.json", shapes))
+        write_annotated(source, tmp_path / "out.json.x", format)
+        back = read_annotated(tmp_path / "out.json.x", format)
+        assert (back.images[0].ids(back.ids) == source.images[0].ids(source.ids)).all()
+
+
+def test_nothing_is_lost_or_half_written(tmp_path):
+    source = annotated(tmp_path / "source")
+    other = tmp_path / "other" / "a.jpg"
+    save_picture(other)
+    clash = Annotations(source.classes, (*source.images, AnnotatedImage(other, 40, 60, source.images[0].shapes)))
+    gone = Annotations(
+        source.classes, (*source.images, AnnotatedImage(tmp_path / "z.jpg", 40, 60, source.images[0].shapes))
+    )
+    for format in FORMATS:
+        with pytest.raises(ValueError, match=r"a.jpg and .*a.jpg would both be written as"):
+            write_annotated(clash, tmp_path / "out", format)
+    for format in ("folder", "voc"):
+        with pytest.raises(ValueError, match=r"z.jpg does not exist: say where the images are"):
+            write_annotated(gone, tmp_path / "out", format)
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(ValueError, match="no object is labelled"):
+        write_annotated(Annotations((), source.images), tmp_path / "out", "coco")
+
+
+def test_void_alone_does_not_become_an_object(tmp_path):
+    """A mask of 0 and 255 among masks of ids is void; where all are so, 255 is the object."""
+    mask = np.zeros((40, 60), np.uint8)
+    mask[:5] = 255
+    save_picture(tmp_path / "images" / "a.jpg")
+    one = AnnotatedImage(tmp_path / "images" / "a.jpg", 40, 60, shapes_of(mask, NAMES))
+    write_annotated(Annotations(("cat", "dog"), (one,)), tmp_path / "out", "folder")
+    back = read_annotated(tmp_path / "out")
+    assert set(np.unique(back.images[0].ids(back.ids))) == {0, 255}
+
+
+def test_odd_shapes(tmp_path):
+    patch = io.BytesIO()
+    Image.fromarray(np.full((10, 10), 255, np.uint8)).save(patch, "PNG")
+    png = base64.b64encode(patch.getvalue()).decode()
+    corner = {"label": "a", "points": [[-5, -5], [4, 4]], "shape_type": "mask", "mask": png}
+    found = read_annotated(labelme(tmp_path / "a.json", [corner]))
+    assert found.images[0].ids(found.ids).sum() == 25
+    outside = [{"label": "a", "points": [[70, 50], [90, 60]], "shape_type": "rectangle"}, polygon("a", 1, 1, 5, 5)]
+    found = read_annotated(labelme(tmp_path / "b.json", outside))
+    write_annotated(found, tmp_path / "c.json", "coco")
+    assert len(read_annotated(tmp_path / "c.json").images[0].shapes) == 1
+
+
+@pytest.mark.parametrize(
+    ("shapes", "more", "message"),
+    [
+        ([{"label": "a", "points": [], "shape_type": "linestrip"}], {}, "a linestrip has only 0 points"),
+        ([{"label": "a", "points": [[1, 2]], "shape_type": "rectangle"}], {}, "a rectangle has only 1 points"),
+        ([polygon("a", 1, 1, 9, 9)], {"imageHeight": "40"}, "must be whole numbers"),
+        ([polygon("a", 1, 1, 9, 9)], {"imageHeight": 41}, "annotates .* as 60×41 and the image is 60×40"),
+        ([polygon("a", 1, 1, 9, 9)], {"imageHeight": 400000, "imageWidth": 500000}, "the limit is"),
+        ([polygon("ignore", 1, 1, 9, 9)], {}, "no object is labelled"),
+    ],
+)
+def test_labelme_files_that_cannot_be_used(tmp_path, shapes, more, message):
+    with pytest.raises(ValueError, match=message):
+        write_annotated(read_annotated(labelme(tmp_path / "a.json", shapes, **more)), tmp_path / "o.json", "coco")
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"segmentation": {"size": [40, 60], "counts": [0, 400]}}, "do not add up to the 2400 pixels"),
+        ({"segmentation": {"size": [40, 60], "counts": "04"}}, "do not add up"),
+        ({"segmentation": {"size": [40, 60], "counts": [-1, 2401]}}, "do not add up"),
+        ({"segmentation": {"size": [60, 40], "counts": [2400]}}, "its RLE is of a 40×60 image, this one is 60×40"),
+        ({"segmentation": {"counts": [2400]}}, "neither polygons nor RLE"),
+        ({"segmentation": [[[1, 2], [3, 4], [5, 6]]]}, "neither polygons nor RLE"),
+        ({"segmentation": [], "bbox": ["a", 1, 2, 3]}, "cannot be read"),
+        ({"category_id": 5, "segmentation": []}, "object 1 has the unlisted category 5"),
+    ],
+)
+def test_coco_objects_that_cannot_be_read(tmp_path, entry, message):
+    save_picture(tmp_path / "a.jpg")
+    content = {
+        "images": [{"id": 7, "file_name": "a.jpg", "height": 40, "width": 60}],
+        "annotations": [{"id": 1, "image_id": 7, "category_id": 1} | entry],
+        "categories": [{"id": 1, "name": "cat"}],
+    }
+    (tmp_path / "x.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=message) as caught:
+        read_annotated(tmp_path / "x.json")
+    assert str(caught.value).startswith(str(tmp_path / "x.json"))
 
 
 def test_an_empty_folder_and_an_unknown_format(tmp_path):

@@ -177,5 +177,5 @@ def test_sizes_must_agree():
     check_same_size(image, np.zeros((40, 60)), "a.jpg", "a.png")
     with pytest.raises(ValueError, match=r"a.png is 50×40 and its image a.jpg is 60×40: a mask must"):
         check_same_size(image, np.zeros((40, 50)), "a.jpg", "a.png")
-    with pytest.raises(ValueError, match="turned by its EXIF"):
+    with pytest.raises(ValueError, match="sides exchanged: where EXIF turns"):
         check_same_size(image, np.zeros((60, 40)), "a.jpg", "a.png")

@@ -45,7 +45,13 @@ def test_official_is_linear_without_smoothing_padded_to_the_square(height, width
 
 @pytest.mark.parametrize(
     ("size", "wanted"),
-    [((375, 500), (312, 416)), ((333, 500), (272, 416)), ((500, 375), (416, 312)), ((500, 500), (416, 416))],
+    [
+        ((375, 500), (312, 416)),
+        ((333, 500), (272, 416)),
+        ((500, 375), (416, 312)),
+        ((500, 500), (416, 416)),
+        ((106, 206), (208, 416)),
+    ],
 )
 def test_official_sizes(size, wanted):
     assert geometry(size, "official").content == wanted

@@ -85,7 +85,12 @@ def verify(
             dataset = open_dataset(name, root, split, _protocol(protocol))
             opened.append(dataset)
             found.append(verify(dataset, progress=lambda *p, s=split: report(f"open {s}", *p)))
-    problems = [problem for result in found for problem in result.problems] + doubled_images(opened)
+    problems = [problem for result in found for problem in result.problems]
+    doubled = doubled_images(opened)
+    if name in ("pascal", "coco"):
+        problems += doubled
+    elif doubled:
+        typer.echo(f"Note: {len(doubled)} images are in two splits, {doubled[0].split(': ')[0]} among them.")
     for problem in problems:
         typer.echo(problem)
     for result in found:
@@ -125,9 +130,9 @@ def _tasks(name, root, split, protocol, fold, shots, tasks, runs, seed, sampling
     from repri.data.tasks import sample_tasks
 
     dataset = open_dataset(name, root, split, _protocol(protocol))
+    novel = dataset.novel(fold)
     with bars() as report:
         index = class_index(dataset, progress=lambda *p: report("count classes", *p))
-    novel = dataset.novel(fold)
     return dataset, sample_tasks(dataset, novel, shots, tasks, runs, seed, sampling, min_pixels, index)
 
 

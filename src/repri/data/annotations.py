@@ -6,7 +6,7 @@ soft mask of one class that inference takes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -37,21 +37,22 @@ class Shape:
     kind: Literal["polygon", "mask", "box", "scribble"]
     points: Points = ()
     """(x, y): the outline; two opposite corners of a box; the path of a scribble."""
-    mask: np.ndarray | None = field(default=None, compare=False)
-    """bool [H, W] of a brushed region."""
+    mask: Callable[[], np.ndarray] | None = field(default=None, compare=False)
+    """Draws the bool [H, W] of a brushed region when asked: thousands of them do not fit the memory."""
     width: float = 5.0
     """Of a scribble's stroke, in pixels."""
 
     def region(self, height: int, width: int) -> np.ndarray:
         """bool [H, W]: what it covers, its border included."""
         if self.mask is not None:
-            return self.mask
+            return self.mask()
         canvas = Image.new("1", (width, height))
         pen = ImageDraw.Draw(canvas)
         if self.kind == "box":
             (left, right), (top, bottom) = (sorted(values) for values in zip(*self.points, strict=True))
-            pen.rectangle((left, top, max(left, right - 1), max(top, bottom - 1)), fill=1)
-        elif self.kind == "scribble":
+            if right > 0 and bottom > 0:
+                pen.rectangle((left, top, max(left, right - 1), max(top, bottom - 1)), fill=1)
+        elif self.kind == "scribble" and self.points:
             stroke = max(1, round(self.width))
             pen.line(self.points, fill=1, width=stroke, joint="curve")
             for x, y in self.points:
@@ -72,7 +73,8 @@ class AnnotatedImage:
 
     def ids(self, classes: Mapping[str, int]) -> np.ndarray:
         """[H, W] class ids; where something was scribbled, all that was not is 255."""
-        out = np.full((self.height, self.width), self._rest(), np.uint8 if max(classes.values()) < 256 else np.uint16)
+        wide = max(classes.values(), default=0) > 255
+        out = np.full((self.height, self.width), self._rest(), np.uint16 if wide else np.uint8)
         for shape in self.shapes:
             out[shape.region(self.height, self.width)] = _id(shape.label, classes)
         return out
@@ -97,6 +99,24 @@ class AnnotatedImage:
             else:
                 out[region] = 1
         return out
+
+    def visible(self) -> tuple[Shape, ...]:
+        """The same picture as regions that do not overlap, boxes as they are: what formats without an order keep."""
+        owner = np.full((self.height, self.width), -1, np.int32)
+        for i, shape in enumerate(self.shapes):
+            if shape.kind != "box":
+                owner[shape.region(self.height, self.width)] = i
+        shapes = []
+        for i, shape in enumerate(self.shapes):
+            if shape.label in BACKGROUND:
+                continue
+            if shape.kind == "box":
+                shapes.append(shape)
+            elif (owner == i).any():
+                shapes.append(Shape(shape.label, "mask", mask=lambda i=i: owner == i))
+        if self._rest() == IGNORE:
+            shapes.append(Shape(IGNORE_LABEL, "mask", mask=lambda: owner == -1))
+        return tuple(shapes)
 
     def _rest(self) -> int:
         return IGNORE if any(shape.kind == "scribble" for shape in self.shapes) else 0
@@ -147,15 +167,18 @@ def class_names(images: Sequence[AnnotatedImage]) -> tuple[str, ...]:
     return tuple(sorted({shape.label for image in images for shape in image.shapes} - BACKGROUND - IGNORED))
 
 
-def shapes_of(mask: np.ndarray, names: Mapping[int, str]) -> tuple[Shape, ...]:
-    """A region for each id of a mask; 255 becomes one that is ignored."""
+def shapes_of(
+    mask: np.ndarray, names: Mapping[int, str], again: Callable[[], np.ndarray] | None = None
+) -> tuple[Shape, ...]:
+    """A region for each id of a mask; 255 becomes one that is ignored. ``again`` reads the mask anew, later."""
+    load = again or (lambda: mask)
     shapes = []
     for id in np.unique(mask).tolist():
         if id != 0:
             name = IGNORE_LABEL if id == IGNORE else names.get(id)
             if name is None:
                 raise ValueError(f"the mask holds the id {id}, the classes have {', '.join(map(str, names))}")
-            shapes.append(Shape(name, "mask", mask=mask == id))
+            shapes.append(Shape(name, "mask", mask=lambda id=id: load() == id))
     return tuple(shapes)
 
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -46,7 +47,7 @@ def extract(archive: Path, root: Path, place: Callable[[str], str | None], progr
             if target.stat().st_size != size:
                 target.unlink()
                 raise ValueError(f"{archive}: {name} breaks off: remove the archive and get it again")
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise ValueError(f"{archive} is damaged ({error}): remove it and get it again") from None

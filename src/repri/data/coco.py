@@ -15,8 +15,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from .dataset import Sample, Source
-from .images import IGNORE
+from .dataset import Sample, Source, named
+from .images import IGNORE, MAX_PIXELS
 
 __all__ = ["CocoImage", "decode", "draw_mask", "open_annotations", "read_annotations"]
 
@@ -50,20 +50,29 @@ def read_annotations(path: Path) -> CocoAnnotations:
         names = {category["id"]: category["name"] for category in content["categories"]}
         objects = defaultdict(list)
         for entry in content["annotations"]:
+            if entry["category_id"] not in names:
+                raise ValueError(f"object {entry.get('id')} has the unlisted category {entry['category_id']!r}")
             objects[entry["image_id"]].append(entry)
-        images = tuple(
-            CocoImage(entry["file_name"], entry["height"], entry["width"], tuple(objects[entry["id"]]))
-            for entry in sorted(content["images"], key=lambda entry: entry["id"])
-        )
+        entries = sorted(content["images"], key=lambda entry: entry["id"])
+        images = tuple(_image(entry, tuple(objects[entry["id"]])) for entry in entries)
     except OSError as error:
         raise ValueError(f"cannot read the annotations {path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else str(error)
-        raise ValueError(f"{path} is not COCO's annotation format ({what})") from None
-    unknown = {o["category_id"] for image in images for o in image.objects} - set(names)
-    if unknown:
-        raise ValueError(f"{path}: an object has the category {min(unknown)}, which the file does not list")
+        raise ValueError(f"{path} is not COCO's annotation format ({what}): correct it or export it again") from None
     return CocoAnnotations(images, names)
+
+
+def _image(entry: dict[str, Any], objects: tuple[dict[str, Any], ...]) -> CocoImage:
+    """LVIS gives a URL in place of a file name: its last two parts are folder and file."""
+    url = entry.get("coco_url")
+    file = entry["file_name"] if "file_name" in entry or not url else "/".join(url.split("/")[-2:])
+    height, width = entry["height"], entry["width"]
+    if not isinstance(file, str) or not all(type(side) is int and side > 0 for side in (height, width)):
+        raise ValueError(f"image {entry['id']} has the file {file!r} and the size {width!r}×{height!r}")
+    if height * width > MAX_PIXELS:
+        raise ValueError(f"image {entry['id']} has {width}×{height} pixels, the limit is {MAX_PIXELS:,}")
+    return CocoImage(file, height, width, objects)
 
 
 def draw_mask(image: CocoImage, ids: Mapping[int, int], style: MaskStyle = "clean") -> np.ndarray:
@@ -74,12 +83,15 @@ def draw_mask(image: CocoImage, ids: Mapping[int, int], style: MaskStyle = "clea
         if entry["category_id"] not in ids:
             continue
         crowd = bool(entry.get("iscrowd", 0))
-        if style == "official":
-            if crowd or not isinstance(entry["segmentation"], list) or not entry["segmentation"]:
-                continue
-            region = decode(entry["segmentation"][:1], image.height, image.width)
-        else:
-            region = decode(entry["segmentation"], image.height, image.width)
+        outline = entry.get("segmentation")
+        if style == "official" and (crowd or not isinstance(outline, list) or not outline):
+            continue
+        if not outline:
+            raise ValueError(f"{image.file}: object {entry.get('id')} has no outline to draw a mask from")
+        try:
+            region = decode(outline[:1] if style == "official" else outline, image.height, image.width)
+        except ValueError as error:
+            raise ValueError(f"{image.file}: object {entry.get('id')}: {error}") from None
         shapes.append((region, IGNORE if crowd else ids[entry["category_id"]], crowd))
     if style == "clean":
         shapes.sort(key=lambda shape: (not shape[2], -int(shape[0].sum())))
@@ -94,20 +106,39 @@ def decode(segmentation: Any, height: int, width: int) -> np.ndarray:
 
     try:
         if isinstance(segmentation, list):
-            polygons = [polygon for polygon in segmentation if len(polygon) >= 6]
+            polygons = [[float(value) for value in polygon] for polygon in segmentation]
+            polygons = [polygon for polygon in polygons if len(polygon) >= 6]
             if not polygons:
                 return np.zeros((height, width), bool)
-            code: Any = rle.merge(rle.frPyObjects(polygons, height, width))
-        elif isinstance(segmentation["counts"], list):
-            code = rle.frPyObjects(segmentation, height, width)
-        else:
-            code = segmentation
-        region = rle.decode(code).astype(bool)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"a segmentation is neither polygons nor RLE: {error}") from None
-    if region.shape != (height, width):
-        raise ValueError(f"a segmentation's RLE is {region.shape[1]}×{region.shape[0]}, its image {width}×{height}")
-    return region
+            return rle.decode(rle.merge(rle.frPyObjects(polygons, height, width))).astype(bool)
+        counts, size = segmentation["counts"], list(segmentation["size"])
+        runs = counts if isinstance(counts, list) else _runs(counts)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise ValueError(f"a segmentation is neither polygons nor RLE ({error})") from None
+    if size != [height, width]:
+        raise ValueError(f"its RLE is of a {size[-1]}×{size[0]} image, this one is {width}×{height}")
+    if not all(type(run) is int and run >= 0 for run in runs) or sum(runs) != height * width:
+        raise ValueError(f"its RLE's runs do not add up to the {height * width} pixels of the image")
+    values = np.arange(len(runs)) % 2 == 1
+    return np.repeat(values, runs).reshape(width, height).T
+
+
+def _runs(code: str | bytes) -> list[int]:
+    """Run lengths of COCO's compressed RLE: five bits a character, the sixth says that more follow, and
+    from the third run on the difference to the one before the last."""
+    text = code.decode("ascii") if isinstance(code, bytes) else code
+    runs: list[int] = []
+    value = shift = 0
+    for character in text:
+        bits = ord(character) - 48
+        value |= (bits & 31) << shift
+        shift += 5
+        if not bits & 32:
+            if bits & 16:
+                value -= 1 << shift
+            runs.append(value + (runs[-2] if len(runs) > 2 else 0))
+            value = shift = 0
+    return runs
 
 
 def has_objects(image: CocoImage, categories: Sequence[int] | Mapping[int, int]) -> bool:
@@ -122,9 +153,10 @@ def open_annotations(path: Path, images: Path, classes: Mapping[str, int]) -> tu
     missing = set(classes) - set(annotations.names.values())
     if missing:
         raise ValueError(f"{path} has no category {min(missing)!r}")
-    kept = {image.stem: image for image in annotations.images if has_objects(image, ids)}
-    if not kept:
+    chosen = [image for image in annotations.images if has_objects(image, ids)]
+    if not chosen:
         raise ValueError(f"{path} annotates no object of the given classes")
-    samples = tuple(Sample(stem, images / image.file, None) for stem, image in kept.items())
+    samples = named([(images / image.file, None) for image in chosen], path)
+    kept = dict(zip((sample.id for sample in samples), chosen, strict=True))
     stat = path.stat()
     return samples, Source(lambda id: draw_mask(kept[id], ids), f"{path.name} {stat.st_size} {stat.st_mtime_ns} {ids}")

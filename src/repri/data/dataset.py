@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,9 +14,30 @@ import numpy as np
 from repri.settings import nearest
 
 from .folds import numbered
-from .images import IGNORE, IMAGE_SUFFIXES, MASK_SUFFIXES, MaskKind, check_same_size, read_image, read_mask
+from .images import (
+    IGNORE,
+    IMAGE_SUFFIXES,
+    MASK_SUFFIXES,
+    MaskKind,
+    check_same_size,
+    is_two_level,
+    read_image,
+    read_mask,
+)
+from .parallel import parallel
 
-__all__ = ["Dataset", "Sample", "Source", "class_folders", "images_in", "open_folder", "pairs_in", "read_list"]
+__all__ = [
+    "Dataset",
+    "Sample",
+    "Source",
+    "class_folders",
+    "images_in",
+    "is_mask",
+    "named",
+    "open_folder",
+    "pairs_in",
+    "read_list",
+]
 
 
 class Sample(NamedTuple):
@@ -121,7 +143,7 @@ def _as_class(mask: np.ndarray, id: int) -> np.ndarray:
 def read_list(path: Path, root: Path) -> tuple[Sample, ...]:
     """The samples of a list file: ``image mask`` on each line, relative to ``root``."""
     try:
-        lines = path.read_text().splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except OSError as error:
         raise ValueError(f"cannot read the list {path}: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -133,20 +155,20 @@ def read_list(path: Path, root: Path) -> tuple[Sample, ...]:
             continue
         if len(parts) != 2:
             raise ValueError(f"{path}, line {number}: expected `image mask`, found {len(parts)} words: {line[:80]!r}")
-        pairs.append((root / parts[0], root / parts[1]))
+        pairs.append((Path(os.path.normpath(root / parts[0])), root / parts[1]))
     if not pairs:
         raise ValueError(f"the list {path} is empty: it needs a line `image mask` for each image")
-    return _named(pairs, path)
+    return named(pairs, path)
 
 
-def _named(pairs: Sequence[tuple[Path, Path | None]], where: Path) -> tuple[Sample, ...]:
+def named(pairs: Sequence[tuple[Path, Path | None]], where: Path) -> tuple[Sample, ...]:
     """Samples with the shortest ids that tell them apart."""
     for depth in (1, 2, 3, 4):
         ids = ["/".join((*image.parts[-depth:-1], image.stem)) for image, _ in pairs]
         if len(set(ids)) == len(ids):
             return tuple(Sample(id, image, mask) for id, (image, mask) in zip(ids, pairs, strict=True))
     doubled = next(image for i, (image, _) in enumerate(pairs) if ids.index(ids[i]) != i)
-    raise ValueError(f"{where} names {doubled} twice: keep one of the lines")
+    raise ValueError(f"{where} has two images that go by the name {doubled.stem!r}: keep one or rename it")
 
 
 def images_in(folder: Path) -> list[Path]:
@@ -156,6 +178,11 @@ def images_in(folder: Path) -> list[Path]:
     return sorted(p for p in folder.iterdir() if p.suffix.lower() in IMAGE_SUFFIXES and not p.name.startswith("."))
 
 
+def is_mask(path: Path) -> bool:
+    """Whether a file goes by the name of a mask; hidden ones do not."""
+    return path.suffix.lower() in MASK_SUFFIXES and not path.name.startswith(".")
+
+
 def pairs_in(images: Path, masks: Path) -> tuple[Sample, ...]:
     """The samples of two folders: each picture with the mask of the same name, which verification looks for."""
     pictures = images_in(images)
@@ -163,16 +190,20 @@ def pairs_in(images: Path, masks: Path) -> tuple[Sample, ...]:
         raise ValueError(f"there are no images in {images}")
     if not masks.is_dir():
         raise ValueError(f"there is no folder {masks}")
-    found = {path.stem: path for path in sorted(masks.iterdir()) if path.suffix.lower() in MASK_SUFFIXES}
-    return _named([(path, found.get(path.stem, masks / f"{path.stem}.png")) for path in pictures], images)
+    found = {path.stem: path for path in sorted(masks.iterdir()) if is_mask(path)}
+    return named([(path, found.get(path.stem, masks / f"{path.stem}.png")) for path in pictures], images)
 
 
 def open_folder(root: Path, classes: Sequence[str] | None = None, masks: MaskKind = "auto") -> Dataset:
     """``root/images`` + ``root/masks``; the classes' names from ``root/classes.txt``, else by number."""
     samples = pairs_in(root / "images", root / "masks")
+    if masks == "auto":  # decided for the folder: one mask of 0 and 255 among masks of ids is void, not an object
+        there = [sample.mask for sample in samples if sample.mask is not None and sample.mask.is_file()]
+        levels = parallel(lambda path: is_two_level(path, read_mask(path)), there)
+        masks = "binary" if there and all(levels) else "index"
     names_file = root / "classes.txt"
     if classes is None and names_file.is_file():
-        classes = [line.strip() for line in names_file.read_text().splitlines() if line.strip()]
+        classes = [line.strip() for line in names_file.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
     if classes is None:
         ids = set()
         for sample in samples:
@@ -191,4 +222,5 @@ def class_folders(root: Path, ids: Mapping[str, int]) -> tuple[Sample, ...]:
         if not pictures:
             raise ValueError(f"the class folder {root / name} holds no images (x.jpg with its mask x.png)")
         samples += [Sample(f"{name}/{image.stem}", image, image.with_suffix(".png"), id) for image in pictures]
+        named([(image, None) for image in pictures], root / name)  # no name twice
     return tuple(samples)

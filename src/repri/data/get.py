@@ -193,6 +193,7 @@ def prepare_pascal(
     sbd = sorted(path.stem for path in (root / "sbd").glob("*.mat"))
     if not sbd:
         raise ValueError(f"there are no SBD masks (*.mat) in {root / 'sbd'}: `repri data get pascal` puts them there")
+    given = {split: read_list(path, root) for split, path in (lists or {}).items()}  # mistakes in them are found first
     from_voc = voc["train"] + voc["val"]
     in_voc = set(from_voc)
     jobs = [(id, root / "SegmentationClass" / f"{id}.png") for id in from_voc]
@@ -220,9 +221,8 @@ def prepare_pascal(
         if strange:
             raise ValueError(f"{noval} names {strange[0]}, for which neither VOC nor SBD has a mask: get it again")
         lines = [f"JPEGImages/{id}.jpg SegmentationClassAug/{id}.png" for id in ids]
-        given = (lists or {}).get(split)
-        if given is not None:
-            lines = [f"{_relative(s.image, root)} {_relative(s.mask, root)}" for s in read_list(given, root)]
+        if split in given:
+            lines = [f"{_relative(s.image, root)} {_relative(s.mask, root)}" for s in given[split]]
         _write_lines(lines, root / "lists" / "pascal" / f"{split}.txt")
 
 

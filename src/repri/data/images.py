@@ -7,6 +7,7 @@ A picture is an array [H, W, 3] uint8, RGB, turned as its EXIF orientation says.
 from __future__ import annotations
 
 import re
+import struct
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,6 +26,7 @@ __all__ = [
     "MaskKind",
     "check_same_size",
     "colour_map",
+    "is_two_level",
     "read_image",
     "read_mask",
     "to_rgb",
@@ -67,7 +69,10 @@ def to_rgb(image: Image.Image) -> np.ndarray:
 
 def _upright(image: Image.Image) -> Image.Image:
     """Turned as its EXIF orientation says; most say nothing and are not copied."""
-    return ImageOps.exif_transpose(image) if image.getexif().get(ORIENTATION, 1) != 1 else image
+    try:
+        return ImageOps.exif_transpose(image) if image.getexif().get(ORIENTATION, 1) != 1 else image
+    except (OSError, SyntaxError, ValueError, KeyError, TypeError, struct.error):  # damaged: it says nothing
+        return image
 
 
 def _eight_bits(values: np.ndarray) -> np.ndarray:
@@ -98,16 +103,28 @@ def read_mask(
         return _ids_of_colours(path, values, colours)
     if values.dtype == bool:
         return values.astype(np.uint8)
-    if kind == "binary" or (kind == "auto" and values.max(initial=0) == 255 and np.isin(values, (0, 255)).all()):
+    if kind == "binary" or (kind == "auto" and is_two_level(path, values)):
         return (values > (127 if values.max(initial=0) > 1 else 0)).astype(np.uint8)
     if values.min(initial=0) < 0 or values.max(initial=0) > 65535:
         raise ValueError(f"{path}: ids must lie in 0…65535, found {values.min()}…{values.max()}")
     return values.astype(np.uint8 if values.max(initial=0) <= 255 else np.uint16)
 
 
+def is_two_level(path: Path, values: np.ndarray) -> bool:
+    """Whether a mask holds 0 and 255 alone and may mean an object by 255; a palette always means ids."""
+    if values.ndim != 2 or values.max(initial=0) != 255 or not np.isin(values, (0, 255)).all():
+        return False
+    if path.suffix == ".npy":
+        return True
+    with Image.open(path) as image:
+        return image.mode != "P"
+
+
 def _mask_values(path: Path, colours: object, max_pixels: int) -> np.ndarray:
     """[H, W] ids or levels, or [H, W, 3] colours."""
     image = _upright(_open(path, max_pixels))
+    if image.mode == "F":
+        raise ValueError(f"{path} holds floating-point numbers: a mask must hold whole class ids")
     if colours is not None or image.mode not in ("1", "L", "P", "I", "I;16", "I;16B", "I;16L"):
         rgb = np.asarray(image.convert("RGB"))
         grey = colours is None and (rgb == rgb[..., :1]).all()
@@ -120,6 +137,8 @@ def _read_npy(path: Path) -> np.ndarray:
         values = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise _unreadable(path, error) from None
+    if not isinstance(values, np.ndarray):
+        raise ValueError(f"{path} holds several arrays: save the mask alone with numpy.save")
     values = values[0] if values.ndim == 3 and values.shape[0] == 1 else values
     if values.ndim != 2 or values.dtype.kind not in "bui" or values.size == 0:
         raise ValueError(f"{path}: a mask must be a whole-number array [H, W], found {values.dtype} {values.shape}")
@@ -149,19 +168,19 @@ def _open(path: Path, max_pixels: int) -> Image.Image:
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the limit below decides
             image = Image.open(path)
         width, height = image.size
-        if width * height > max_pixels:
-            image.close()
-            raise _too_large(path, f"{width}×{height} pixels", max_pixels)
-        with image:
-            image.load()
-            return image
+        if width * height <= max_pixels:
+            with image:
+                image.load()
+                return image
+        image.close()
     except Image.DecompressionBombError as error:  # Pillow's own limit is the default of ours
         found = re.search(r"\d+ pixels", str(error))
         raise _too_large(path, found[0] if found else "too many pixels", max_pixels) from None
     except FileNotFoundError:
         raise ValueError(f"{path} does not exist") from None
-    except (OSError, SyntaxError, EOFError, IndexError, TypeError, MemoryError) as error:
+    except (OSError, SyntaxError, EOFError, IndexError, TypeError, ValueError, MemoryError, struct.error) as error:
         raise _unreadable(path, error) from None
+    raise _too_large(path, f"{width}×{height} pixels", max_pixels)
 
 
 def _too_large(path: Path, size: str, max_pixels: int) -> ValueError:
@@ -187,7 +206,7 @@ def check_same_size(image: np.ndarray, mask: np.ndarray, image_name: object, mas
         return
     (height, width), (mask_height, mask_width) = image.shape[:2], mask.shape
     turned = (
-        " (the picture is turned by its EXIF orientation: draw the mask on the upright one)"
+        " (sides exchanged: where EXIF turns a picture, the mask belongs on the upright one)"
         if (height, width) == (mask_width, mask_height)
         else ""
     )
@@ -209,11 +228,14 @@ def colour_map(n: int = 256) -> np.ndarray:
 
 def write_mask(mask: np.ndarray, path: Path) -> None:
     """Class ids [H, W] as a PNG: with VOC's palette up to 255, plain 16-bit beyond."""
+    if mask.size and not 0 <= mask.min() <= mask.max() <= 65535:
+        raise ValueError(f"{path}: class ids must lie in 0…65535, got {mask.min()}…{mask.max()}")
+    mask = mask.astype(np.uint16 if mask.size and mask.max() > 255 else np.uint8)
     with atomic(path) as temporary:
         if mask.dtype == np.uint16:
             Image.fromarray(mask).save(temporary)
             return
-        image = Image.fromarray(mask.astype(np.uint8), mode=None).convert("L")
+        image = Image.fromarray(mask)
         image.putpalette(_PALETTE)
         image.save(temporary)
 

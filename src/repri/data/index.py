@@ -35,7 +35,7 @@ class ClassIndex(NamedTuple):
 
 
 def data_fingerprint(dataset: Dataset) -> str:
-    """Changes with the list of samples, the classes and every mask file's size and time."""
+    """Changes with the list of samples, the classes and every mask file's place, size and time."""
     digest = hashlib.sha256(repr((sorted(dataset.classes.items()), dataset.masks, dataset.colours)).encode())
     if dataset.source is not None:
         digest.update(dataset.source.fingerprint.encode())
@@ -46,7 +46,7 @@ def data_fingerprint(dataset: Dataset) -> str:
                 stat = sample.mask.stat()
             except OSError:
                 raise ValueError(f"{sample.mask}, the mask of {sample.image.name}, does not exist") from None
-            digest.update(f"{stat.st_size} {stat.st_mtime_ns}\0".encode())
+            digest.update(f"{sample.mask.absolute()} {stat.st_size} {stat.st_mtime_ns}\0".encode())
     return digest.hexdigest()
 
 

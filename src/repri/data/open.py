@@ -40,17 +40,25 @@ def open_dataset(
         if root is None:
             raise ValueError(f"{name} needs --root, the folder that `repri data get {name} --root FOLDER` fills")
         return _open_known(str(name), _checked_root(Path(root), str(name)), split, protocol)
-    path = Path(name)
-    if path.suffix not in (".yaml", ".yml"):
-        raise ValueError(f"no data set named {str(name)!r}: give pascal, coco or a YAML file that describes yours")
-    return _open_yaml(path, None if root is None else Path(root), split)
+    return _open_yaml(_checked_yaml(name), None if root is None else Path(root), split)
 
 
 def splits_of(name: str | Path) -> tuple[str, ...]:
     """The splits that a data set has."""
     if str(name) in ("pascal", "coco"):
         return ("train", "val")
-    return tuple(parse(_Yaml, read_yaml(Path(name)), str(name)).splits)
+    path = _checked_yaml(name)
+    splits = parse(_Yaml, read_yaml(path), str(path)).splits
+    if not splits:
+        raise ValueError(f"{path} names no split: give at least one, such as val: lists/val.txt")
+    return tuple(splits)
+
+
+def _checked_yaml(name: str | Path) -> Path:
+    path = Path(name)
+    if path.suffix not in (".yaml", ".yml"):
+        raise ValueError(f"no data set named {str(name)!r}: give pascal, coco or a YAML file that describes yours")
+    return path
 
 
 def _checked_root(root: Path, name: str) -> Path:
@@ -113,7 +121,9 @@ def _open_yaml(path: Path, root: Path | None, split: str) -> Dataset:
     classes = settings.classes if isinstance(settings.classes, dict) else numbered(settings.classes)
     wrong = [id for id in classes if id < 1 or id == IGNORE or id > 65535]
     if wrong or len(set(classes.values())) != len(classes):
-        problem = f"{wrong[0]} cannot be a class id (0 and 255 have a meaning)" if wrong else "a class is named twice"
+        problem = (
+            f"{wrong[0]} cannot be a class id: ids lie in 1…65535 without 255" if wrong else "a class is named twice"
+        )
         raise ValueError(f"{path}: {problem}")
     ids_by_name = {name: id for id, name in classes.items()}
     place = settings.splits[split]
@@ -160,6 +170,9 @@ def _folds_of(folds: Any, path: Path, ids: Mapping[str, int]) -> tuple[tuple[int
     for name in (name for fold in folds for name in fold):
         if name not in ids:
             raise ValueError(f"{path}: folds name an unknown class {name!r}{nearest(name, list(ids))}")
+    flat = [name for fold in folds for name in fold]
+    if not all(folds) or not folds or len(set(flat)) != len(flat):
+        raise ValueError(f"{path}: every fold needs a class, and no class may be in two folds: {folds}")
     return tuple(tuple(ids[name] for name in fold) for fold in folds)
 
 

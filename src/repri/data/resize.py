@@ -73,14 +73,15 @@ def geometry(original: tuple[int, int], rule: ResizeRule, size: int = 417, multi
     >>> geometry((375, 500), "official").content
     (312, 416)
     """
-    if min(original) < 1 or size < 1:
+    step = multiple or (8 if rule == "official" else 1)
+    if min(original) < 1 or size < step:
         raise ValueError(f"a picture of {original[1]}×{original[0]} cannot be resized to {size}")
     longest = max(original)
-    step = multiple or (8 if rule == "official" else 1)
     if rule == "paper":
         sides = [size, size]
     elif rule == "official":
-        sides = [max(int(side * (size / longest)) // step * step, step) for side in original]
+        scaled = (size if side == longest else int(side * (size / longest)) for side in original)
+        sides = [max(side // step * step, step) for side in scaled]
     elif rule == "clean":
         sides = [max(round(side * size / longest), 1) for side in original]
     else:
@@ -118,7 +119,7 @@ def resize_image(image: np.ndarray, where: Geometry) -> Tensor:
 
 def resize_mask(mask: np.ndarray, where: Geometry) -> Tensor:
     """[H, W] ids at full size, 255 in the padding."""
-    (height, width) = where.content
+    (height, width), mask = where.content, mask.astype(np.uint8) if mask.dtype == bool else mask
     ids = mask if where.content == where.original else _nearest(mask, where.content, centred=where.rule != "official")
     ids = torch.from_numpy(np.ascontiguousarray(ids) if ids.dtype != np.uint16 else ids.astype(np.int32))
     labels = torch.full(where.full, IGNORE, dtype=ids.dtype)

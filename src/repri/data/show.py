@@ -46,7 +46,10 @@ def task_sheet(dataset: Dataset, tasks: Sequence[Task], path: Path, height: int 
     """One row per task: its support with the class's mask, then the query with its truth."""
     rows = list(parallel(lambda task: _row(dataset, task, height), tasks))
     width = max(row.width for row in rows)
-    sheet = Image.new("RGB", (width, sum(row.height for row in rows)), "white")
+    total = sum(row.height for row in rows)
+    if path.suffix.lower() in (".jpg", ".jpeg") and max(width, total) > 65_500:
+        raise ValueError(f"{path}: a sheet of {width}×{total} is too large for JPEG: draw fewer tasks or write a .png")
+    sheet = Image.new("RGB", (width, total), "white")
     top = 0
     for row in rows:
         sheet.paste(row, (0, top))
@@ -62,7 +65,7 @@ def _row(dataset: Dataset, task: Task, height: int) -> Image.Image:
         image, mask = dataset.pair(id)
         shown = np.where(mask == task.class_id, 1, np.where(mask == IGNORE, IGNORE, 0))
         picture = Image.fromarray(image)
-        size = (max(1, round(picture.width * height / picture.height)), height)
+        size = (min(max(1, round(picture.width * height / picture.height)), 3 * height), height)
         small = np.asarray(picture.resize(size, Image.Resampling.BILINEAR))
         ids = np.asarray(Image.fromarray(shown.astype(np.uint8)).resize(size, Image.Resampling.NEAREST))
         tiles.append((id, Image.fromarray(overlay(small, ids, {1: OBJECT}))))

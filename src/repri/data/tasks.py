@@ -82,6 +82,8 @@ def sample_tasks(
         raise ValueError(f"shots, tasks and runs must be at least 1, got {shots}, {tasks} and {runs}")
     index = class_index(dataset) if index is None else index
     lists = class_lists(dataset, index, min_pixels)
+    if not classes:
+        raise ValueError(f"{dataset.name}: there is no class to draw tasks of")
     for id in classes:
         _check_class(dataset, id, len(lists.get(id, ())), shots, min_pixels)
     draw = {"queries": _by_query, "classes": _by_class}.get(sampling)

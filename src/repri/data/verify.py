@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from .dataset import Dataset, Sample
-from .images import IGNORE, MASK_SUFFIXES, check_same_size, colour_map, read_image
+from .dataset import Dataset, Sample, is_mask
+from .images import IGNORE, check_same_size, colour_map, read_image
 from .index import ClassIndex, class_lists
 from .parallel import parallel
 
@@ -65,7 +65,7 @@ def verify(
             progress(i + 1, len(dataset))
     if dataset.mask_folder is not None:
         known = {sample.mask for sample in dataset.samples}
-        orphans = [p for p in sorted(dataset.mask_folder.iterdir()) if p.suffix.lower() in MASK_SUFFIXES]
+        orphans = [path for path in sorted(dataset.mask_folder.iterdir()) if is_mask(path)]
         problems += [
             f"{path}: a mask without an image; remove it or add the image" for path in orphans if path not in known
         ]
@@ -118,7 +118,7 @@ _GREY_IGNORE = 220
 def _explain(unknown: Sequence[int], found: set[int]) -> str:
     """Ids out of range, and the usual reason: a palette's colours read as grey levels."""
     ids = ", ".join(map(str, unknown[:8])) + (", …" if len(unknown) > 8 else "")
-    greys = {int(grey): id for id, grey in enumerate(_GREY[:21])} | {_GREY_IGNORE: IGNORE}
+    greys = {int(grey): id for id, grey in reversed(list(enumerate(_GREY[:21])))} | {_GREY_IGNORE: IGNORE}
     if found <= set(greys):
         example = f"{unknown[0]} for {greys[unknown[0]]}"
         return f"the ids {ids} look like VOC's palette saved as grey levels ({example}): take the palette PNG itself"

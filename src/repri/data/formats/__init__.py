@@ -6,7 +6,8 @@ import importlib
 import json
 from pathlib import Path
 
-from repri.data.annotations import Annotations
+from repri.data.annotations import AnnotatedImage, Annotations
+from repri.data.images import MAX_PIXELS
 
 __all__ = ["FORMATS", "detect_format", "read_annotated", "write_annotated"]
 
@@ -24,15 +25,55 @@ def read_annotated(path: Path | str, format: str | None = None, images: Path | s
     path = Path(path)
     if not path.exists():
         raise ValueError(f"{path} does not exist")
-    found = _module(format or detect_format(path)).read(path, None if images is None else Path(images))
-    if not found.images:
+    kind = format or detect_format(path)
+    try:
+        found = _module(kind).read(path, None if images is None else Path(images))
+    except (
+        KeyError,
+        TypeError,
+        IndexError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+        UnicodeDecodeError,
+    ) as error:
+        raise ValueError(
+            f"{path} cannot be read as {kind} ({type(error).__name__}: {error}): correct it or export it again"
+        ) from None
+    if not any(item.shapes for item in found):
         raise ValueError(f"{path} holds no annotated image")
+    for item in found:
+        _check_size(item, path)
     return found
+
+
+def _check_size(item: AnnotatedImage, path: Path) -> None:
+    """An annotation must be of its picture's size, where the picture is there."""
+    if item.height * item.width > MAX_PIXELS:
+        raise ValueError(
+            f"{path}: {item.image.name} has {item.width}×{item.height} pixels, the limit is {MAX_PIXELS:,}"
+        )
+    if item.image.is_file():
+        height, width = image_size(item.image, path)
+        if (height, width) != (item.height, item.width):
+            raise ValueError(
+                f"{path} annotates {item.image} as {item.width}×{item.height} and the image is {width}×{height}: "
+                "annotate the image itself"
+            )
 
 
 def write_annotated(annotations: Annotations, path: Path | str, format: str) -> None:
     """Write annotations; a format of folders takes copies of the pictures along."""
-    _module(format).write(annotations, Path(path))
+    module = _module(format)
+    if not annotations.classes:
+        raise ValueError(f"nothing is written to {path}: no object is labelled")
+    names: dict[str, Path] = {}
+    for item in annotations:
+        key = item.image.name if format in ("coco", "label-studio") else item.image.stem
+        if key in names:
+            raise ValueError(f"{names[key]} and {item.image} would both be written as {key!r}: rename one of them")
+        names[key] = item.image
+    module.write(annotations, Path(path))
 
 
 def _module(format: str):
@@ -64,7 +105,7 @@ def detect_format(path: Path) -> str:
 def read_json(path: Path) -> dict | list:
     """The content of a JSON file, which is a mapping or a list."""
     try:
-        content = json.loads(path.read_text())
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror}") from None
     except ValueError as error:

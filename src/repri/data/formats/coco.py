@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,13 @@ from . import find_image
 def read(path: Path, images: Path | None = None) -> Annotations:
     content = read_annotations(path)
     order = sorted(content.names)
-    items = (_item(image, content.names, find_image(image.file, [images, path.parent])) for image in content.images)
-    return Annotations(tuple(content.names[id] for id in order), tuple(item for item in items if item.shapes))
+    items = []
+    for image in content.images:
+        try:
+            items.append(_item(image, content.names, find_image(image.file, [images, path.parent])))
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(f"{path}: an object of {image.file} cannot be read ({error})") from None
+    return Annotations(tuple(content.names[id] for id in order), tuple(items))
 
 
 def _item(image: CocoImage, names: dict[int, str], path: Path) -> AnnotatedImage:
@@ -28,10 +34,11 @@ def _item(image: CocoImage, names: dict[int, str], path: Path) -> AnnotatedImage
     for entry in image.objects:
         label = IGNORE_LABEL if entry.get("iscrowd") else names[entry["category_id"]]
         if entry.get("segmentation"):
-            region = decode(entry["segmentation"], image.height, image.width)
-            shapes.append((bool(entry.get("iscrowd")), int(region.sum()), Shape(label, "mask", mask=region)))
+            area = int(decode(entry["segmentation"], image.height, image.width).sum())
+            draw = partial(decode, entry["segmentation"], image.height, image.width)
+            shapes.append((bool(entry.get("iscrowd")), area, Shape(label, "mask", mask=draw)))
         elif entry.get("bbox"):
-            x, y, width, height = entry["bbox"]
+            x, y, width, height = (float(value) for value in entry["bbox"])
             shapes.append((False, width * height, Shape(label, "box", ((x, y), (x + width, y + height)))))
     shapes.sort(key=lambda shape: (not shape[0], -shape[1]))
     return AnnotatedImage(path, image.height, image.width, tuple(shape for *_, shape in shapes))
@@ -42,12 +49,12 @@ def write(annotations: Annotations, path: Path, polygons: bool = False) -> None:
     ids = annotations.ids
     objects: list[dict[str, Any]] = []
     for number, item in enumerate(annotations, 1):
-        for shape in item.shapes:
+        for shape in item.visible():
             ignored = shape.label in IGNORED
             if not ignored and shape.label not in ids:
                 continue
             region = shape.region(item.height, item.width)
-            if shape.kind != "box" and not region.any():
+            if not region.any():
                 continue
             entry = {
                 "id": len(objects) + 1,

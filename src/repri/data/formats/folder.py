@@ -9,7 +9,7 @@ from repri.data.annotations import AnnotatedImage, Annotations, shapes_of
 from repri.data.dataset import open_folder
 from repri.data.images import write_mask
 from repri.data.parallel import parallel
-from repri.files import atomic
+from repri.files import new_folder
 
 
 def read(path: Path, images: Path | None = None) -> Annotations:
@@ -17,7 +17,11 @@ def read(path: Path, images: Path | None = None) -> Annotations:
 
     def item(id: str) -> AnnotatedImage:
         mask = dataset.pair(id)[1]
-        return AnnotatedImage(dataset[id].image, *mask.shape, shapes_of(mask, dataset.classes))
+        try:
+            shapes = shapes_of(mask, dataset.classes, lambda: dataset.mask(id))
+        except ValueError as error:
+            raise ValueError(f"{dataset[id].mask}: {error}") from None
+        return AnnotatedImage(dataset[id].image, mask.shape[0], mask.shape[1], shapes)
 
     return Annotations(
         tuple(dataset.classes.values()), tuple(parallel(item, [sample.id for sample in dataset.samples]))
@@ -26,19 +30,21 @@ def read(path: Path, images: Path | None = None) -> Annotations:
 
 def write(annotations: Annotations, path: Path) -> None:
     ids = annotations.ids
+    check_images(annotations)
+    with new_folder(path) as folder:
+        for item in annotations:
+            copy_image(item.image, folder / "images")
+            write_mask(item.ids(ids), folder / "masks" / f"{item.image.stem}.png")
+        (folder / "classes.txt").write_text("\n".join(annotations.classes) + "\n")
+
+
+def check_images(annotations: Annotations) -> None:
+    """Every picture must be there to be copied."""
     for item in annotations:
-        copy_image(item.image, path / "images")
-        write_mask(item.ids(ids), path / "masks" / f"{item.image.stem}.png")
-    with atomic(path / "classes.txt") as temporary:
-        temporary.write_text("\n".join(annotations.classes) + "\n")
+        if not item.image.is_file():
+            raise ValueError(f"the image {item.image} does not exist: say where the images are")
 
 
 def copy_image(image: Path, folder: Path) -> None:
-    """A copy of a picture in a folder."""
-    target = folder / image.name
-    if not image.is_file():
-        raise ValueError(f"the image {image} does not exist: say where the images are")
-    if target.exists() and target.samefile(image):
-        return
-    with atomic(target) as temporary:
-        shutil.copyfile(image, temporary)
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(image, folder / image.name)

@@ -8,7 +8,9 @@ A brush is stored as runs of bits over the picture's RGBA values (the rle-pack f
 from __future__ import annotations
 
 import json
+import math
 import re
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from urllib.parse import parse_qs, unquote, urlparse
 import numpy as np
 
 from repri.data.annotations import AnnotatedImage, Annotations, Shape, class_names
+from repri.data.images import IMAGE_SUFFIXES
 from repri.files import atomic
 
 from . import find_image, image_size, read_json
@@ -34,17 +37,20 @@ def read(path: Path, images: Path | None = None) -> Annotations:
 def _item(task: Any, path: Path, number: int, images: Path | None) -> AnnotatedImage | None:
     """A task's first annotation that was not cancelled."""
     try:
-        done = [a for a in task.get("annotations") or [] if not a.get("was_cancelled")]
-        results = [r for r in (done[0]["result"] if done else []) if r.get("type") in LABELS]
+        done = [a["result"] for a in task.get("annotations") or [] if not a.get("was_cancelled")]
+        drawn = ([r for r in result if str(r.get("type", "")).endswith("labels")] for result in done)
+        results = next(filter(None, drawn), None)
         if not results:
             return None
-        source = next(value for value in task["data"].values() if isinstance(value, str))
+        texts = [value for value in task["data"].values() if isinstance(value, str)]
+        source = next((text for text in texts if Path(urlparse(text).path).suffix.lower() in IMAGE_SUFFIXES), None)
+        source = source or task["data"].get("image") or texts[0]
         image = _image(source, [images, path.parent])
         width, height = (results[0].get(f"original_{side}") for side in ("width", "height"))
         if not height or not width:
             height, width = image_size(image, path)
         shapes = tuple(_shape(result, height, width) for result in results)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, StopIteration) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         raise ValueError(f"{path}, task {number}: cannot be read ({type(error).__name__}: {error})") from None
     return AnnotatedImage(image, height, width, shapes)
 
@@ -62,11 +68,20 @@ def _image(source: str, folders: list[Path | None]) -> Path:
 
 def _shape(result: dict[str, Any], height: int, width: int) -> Shape:
     value = result["value"]
-    label = next((value[key][0] for key in LABELS if value.get(key)), None)
-    if label is None:
+    labels = next((value[key] for key in (result["type"], *LABELS) if value.get(key)), None)
+    if not labels:
         raise ValueError("a region has no label")
+    label = str(labels[0])
+    if value.get("rotation"):
+        raise ValueError(f"the {result['type']} region of {label!r} is rotated: draw it as a polygon")
     if "rle" in value:
-        return Shape(label, "mask", mask=decode_brush(value["rle"], height, width))
+        decode_brush(value["rle"], height, width)  # mistakes are found now
+        return Shape(label, "mask", mask=partial(decode_brush, value["rle"], height, width))
+    if "radiusX" in value:
+        x, y, a, b = (value[key] / 100 for key in ("x", "y", "radiusX", "radiusY"))
+        turns = [2 * math.pi * i / 64 for i in range(64)]
+        ring = (((x + a * math.cos(t)) * width, (y + b * math.sin(t)) * height) for t in turns)
+        return Shape(label, "polygon", tuple(ring))
     if "points" in value:
         return Shape(label, "polygon", tuple((x * width / 100, y * height / 100) for x, y in value["points"]))
     x, y = value["x"] * width / 100, value["y"] * height / 100
@@ -78,6 +93,8 @@ def _shape(result: dict[str, Any], height: int, width: int) -> Shape:
 
 def decode_brush(code: list[int], height: int, width: int) -> np.ndarray:
     """bool [H, W] of a brush: where the alpha of its RGBA is not 0."""
+    if not all(type(byte) is int and 0 <= byte < 256 for byte in code):
+        raise ValueError("its RLE holds values that are no bytes")
     bits = np.unpackbits(np.array(code, np.uint8))
     at = 0
 
@@ -139,7 +156,7 @@ def write(annotations: Annotations, path: Path) -> None:
                 "image_rotation": 0,
             }
             | _result(shape, item)
-            for number, shape in enumerate(item.shapes)
+            for number, shape in enumerate(item.visible())
         ]
         tasks.append({"data": {"image": item.image.name}, "annotations": [{"result": results}]})
     with atomic(path) as temporary:
@@ -150,9 +167,6 @@ def _result(shape: Shape, item: AnnotatedImage) -> dict[str, Any]:
     def percent(x: float, y: float) -> list[float]:
         return [x * 100 / item.width, y * 100 / item.height]
 
-    if shape.kind == "polygon":
-        value = {"points": [percent(x, y) for x, y in shape.points], "polygonlabels": [shape.label]}
-        return {"type": "polygonlabels", "value": value}
     if shape.kind == "box":
         (x, y), (right, bottom) = (percent(*point) for point in shape.points)
         value = {"x": x, "y": y, "width": right - x, "height": bottom - y, "rotation": 0}

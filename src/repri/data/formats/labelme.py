@@ -7,6 +7,7 @@ import binascii
 import io
 import json
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from repri.files import atomic
 
 from . import find_image, image_size, read_json
 
+POINTS = {"polygon": 3, "rectangle": 2, "circle": 2, "line": 2}
+"""How many a shape needs."""
 SCRIBBLES = {"line", "linestrip", "point", "points"}
 
 
@@ -31,10 +34,12 @@ def _item(path: Path, images: Path | None) -> AnnotatedImage:
     content = read_json(path)
     if not isinstance(content, dict) or "shapes" not in content:
         raise ValueError(f"{path} is not a LabelMe file: it has no shapes")
-    image = find_image(content.get("imagePath") or f"{path.stem}.jpg", [images, path.parent])
+    image = find_image(str(content.get("imagePath") or f"{path.stem}.jpg"), [images, path.parent])
     height, width = content.get("imageHeight"), content.get("imageWidth")
     if not height or not width:
         height, width = image_size(image, path)
+    if not all(type(side) is int and side > 0 for side in (height, width)):
+        raise ValueError(f"{path}: the image's size is {width!r}×{height!r}: it must be whole numbers")
     try:
         shapes = tuple(_shape(entry, height, width) for entry in content["shapes"])
     except (KeyError, TypeError, ValueError, IndexError, binascii.Error, OSError) as error:
@@ -43,10 +48,13 @@ def _item(path: Path, images: Path | None) -> AnnotatedImage:
 
 
 def _shape(entry: dict[str, Any], height: int, width: int) -> Shape:
-    label, kind = entry["label"], entry.get("shape_type") or "polygon"
+    label, kind = str(entry["label"]), entry.get("shape_type") or "polygon"
     points = tuple((float(x), float(y)) for x, y in entry["points"])
+    if len(points) < POINTS.get(kind, 1):
+        raise ValueError(f"a {kind} has only {len(points)} points")
     if kind == "mask":
-        return Shape(label, "mask", mask=_decode_mask(entry["mask"], points[0], height, width))
+        _decode_mask(entry["mask"], points[0], height, width)  # mistakes are found now
+        return Shape(label, "mask", mask=partial(_decode_mask, entry["mask"], points[0], height, width))
     if kind == "rectangle":
         return Shape(label, "box", (points[0], points[1]))
     if kind == "circle":
@@ -65,7 +73,8 @@ def _decode_mask(text: str, corner: tuple[float, float], height: int, width: int
     region = np.asarray(Image.open(io.BytesIO(base64.b64decode(text)))) > 0
     out = np.zeros((height, width), bool)
     left, top = (round(value) for value in corner)
-    space = out[top : top + region.shape[0], left : left + region.shape[1]]
+    region = region[max(0, -top) :, max(0, -left) :]  # what lies outside is cut off
+    space = out[max(0, top) :, max(0, left) :][: region.shape[0], : region.shape[1]]
     space[:] = region[: space.shape[0], : space.shape[1]]
     return out
 
@@ -89,7 +98,7 @@ def write(annotations: Annotations, path: Path) -> None:
 def _entries(shape: Shape) -> list[dict[str, Any]]:
     if shape.kind == "mask":
         assert shape.mask is not None
-        outlines, kind = polygons_of(shape.mask, "centres"), "polygon"
+        outlines, kind = polygons_of(shape.mask(), "centres"), "polygon"
     else:
         outlines = [shape.points]
         kind = {"box": "rectangle", "scribble": "linestrip" if len(shape.points) > 1 else "point"}.get(

@@ -12,10 +12,10 @@ from repri.data.dataset import images_in
 from repri.data.folds import PASCAL, numbered
 from repri.data.images import IGNORE, colour_map, read_mask, write_mask
 from repri.data.parallel import parallel
-from repri.files import atomic
+from repri.files import new_folder
 
 from . import find_image
-from .folder import copy_image
+from .folder import check_images, copy_image
 
 IGNORE_COLOUR = (224, 224, 192)
 
@@ -30,7 +30,11 @@ def read(path: Path, images: Path | None = None) -> Annotations:
     def item(mask_path: Path) -> AnnotatedImage:
         mask = read_mask(mask_path, colours=colours)
         image = pictures.get(mask_path.stem) or find_image(f"{mask_path.stem}.jpg", [folder])
-        return AnnotatedImage(image, *mask.shape, shapes_of(mask, numbered(names)))
+        try:
+            shapes = shapes_of(mask, numbered(names), lambda: read_mask(mask_path, colours=colours))
+        except ValueError as error:
+            raise ValueError(f"{mask_path}: {error}") from None
+        return AnnotatedImage(image, mask.shape[0], mask.shape[1], shapes)
 
     return Annotations(names, tuple(parallel(item, masks)))
 
@@ -39,7 +43,7 @@ def read_label_map(path: Path) -> tuple[tuple[str, ...], dict[tuple[int, int, in
     """Names in order, and colour → id, of lines ``name:r,g,b:parts:actions``."""
     names: list[str] = []
     colours = {IGNORE_COLOUR: IGNORE}
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
         try:
@@ -63,13 +67,15 @@ def write(annotations: Annotations, path: Path) -> None:
     ids = annotations.ids
     if max(ids.values()) > 254:
         raise ValueError(f"{len(ids)} classes do not fit the 254 of VOC's palette: write coco instead")
-    for item in annotations:
-        copy_image(item.image, path / "JPEGImages")
-        write_mask(item.ids(ids), path / "SegmentationClass" / f"{item.image.stem}.png")
+    check_images(annotations)
     table = colour_map()
     rows = [("background", table[0]), *((name, table[id]) for name, id in ids.items()), (IGNORE_LABEL, IGNORE_COLOUR)]
     lines = ["# label:color_rgb:parts:actions", *(f"{name}:{r},{g},{b}::" for name, (r, g, b) in rows)]
-    with atomic(path / "labelmap.txt") as temporary:
-        temporary.write_text("\n".join(lines) + "\n")
-    with atomic(path / "ImageSets" / "Segmentation" / "default.txt") as temporary:
-        temporary.write_text("\n".join(item.image.stem for item in annotations) + "\n")
+    with new_folder(path) as folder:
+        for item in annotations:
+            copy_image(item.image, folder / "JPEGImages")
+            write_mask(item.ids(ids), folder / "SegmentationClass" / f"{item.image.stem}.png")
+        (folder / "labelmap.txt").write_text("\n".join(lines) + "\n")
+        listed = folder / "ImageSets" / "Segmentation" / "default.txt"
+        listed.parent.mkdir(parents=True)
+        listed.write_text("\n".join(item.image.stem for item in annotations) + "\n")

@@ -47,7 +47,9 @@ def read_annotations(path: Path) -> CocoAnnotations:
     """An ``instances_*.json``, its objects gathered by image in the file's order."""
     try:
         content = json.loads(path.read_text())
-        names = {category["id"]: category["name"] for category in content["categories"]}
+        names = {category["id"]: str(category["name"]) for category in content["categories"]}
+        if len(set(names.values())) != len(names):
+            raise ValueError("two categories have one name")
         objects = defaultdict(list)
         for entry in content["annotations"]:
             if entry["category_id"] not in names:

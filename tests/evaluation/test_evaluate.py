@@ -39,7 +39,7 @@ def make_data(root):
     (root / "lists" / "pascal").mkdir(parents=True)
     (root / "lists" / "pascal" / "val.txt").write_text("\n".join(lines) + "\n")
     (root / "data.yaml").write_text(
-        "name: made\nclasses: [across, along]\nsplits: {val: lists/pascal/val.txt}\nfolds: [[across, along], [along]]\n"
+        "name: made\nclasses: [across, along]\nsplits: {val: lists/pascal/val.txt}\nfolds: [[across], [along]]\n"
     )
     return root
 

@@ -94,7 +94,8 @@ def test_float32_backends_follow_float64(preset, backend):
 
 
 @pytest.mark.parametrize("protocol", ["paper", "clean", "official"])
-def test_closed_form_gradient_passes_gradcheck(protocol):
+@pytest.mark.parametrize("background", [False, True])
+def test_closed_form_gradient_passes_gradcheck(protocol, background):
     """One step with a tiny lr reveals the gradient; gradcheck compares it with finite differences."""
     from repri.inference.passes import TorchPasses
     from repri.inference.task import build_problem
@@ -108,21 +109,79 @@ def test_closed_form_gradient_passes_gradcheck(protocol):
 
     class Objective(torch.autograd.Function):
         @staticmethod
-        def forward(ctx, w, b):
-            after_w, after_b = w.clone(), b.clone()
-            found = passes.step(after_w, after_b, pi, lambda_h, lambda_kl, False, True)
-            ctx.save_for_backward(w - after_w, b - after_b)
+        def forward(ctx, w, b, v):
+            after_w, after_b, after_v = w.clone(), b.clone(), v.clone()
+            used = after_v if background else None
+            found = passes.step(after_w, after_b, used, pi, lambda_h, lambda_kl, False, True)
+            ctx.save_for_backward(w - after_w, b - after_b, v - after_v)
             kl = (found.marginal * (found.marginal / pi).log()).sum(1)
             return found.losses[:, 0] + lambda_h * found.losses[:, 1] + lambda_kl * kl
 
         @staticmethod
         def backward(ctx, grad):
-            grad_w, grad_b = ctx.saved_tensors
-            return grad[:, None] * grad_w, grad * grad_b
+            grad_w, grad_b, grad_v = ctx.saved_tensors
+            return grad[:, None] * grad_w, grad * grad_b, grad[:, None] * grad_v
 
     w = passes.foreground_sum().clone().requires_grad_()
-    b = torch.full((1,), 0.3 if protocol == "paper" else 6.0, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(Objective.apply, (w, b), eps=1e-6, atol=1e-7)
+    v = passes.background_sum().clone().requires_grad_()
+    start = (0.03 if protocol == "paper" else 0.5) if background else 0.3 if protocol == "paper" else 6.0
+    b = torch.full((1,), start, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(Objective.apply, (w, b, v), eps=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("background", ["support", "both"])
+def test_a_background_prototype_equals_autograd(backend, background):
+    """τ·[cos(z, w) − cos(z, v)] − b under the same objective, by autograd in float64."""
+    import torch.nn.functional as F
+
+    need(backend)
+    support, masks, query, truth = make_tasks(shots=2, channels=40, size=(17, 13))
+    settings = {"background": background, "bias_over": "none", "t_pi": None, "prior_weight": 0.3}
+    cfg = InferenceConfig.preset("clean").replace(**settings)
+    out = infer(support, masks, query, cfg, truth != 255, backend=backend)
+
+    z_s, z_q = (F.normalize(x.double(), dim=1).movedim(1, -1).flatten(0, -2) for x in (support[0], query))
+    y = F.interpolate(masks.double(), (17, 13), mode="nearest")[0].flatten()
+    z_s, y = z_s[y != 255], y[y != 255]
+    valid = F.interpolate((truth != 255)[:, None].double(), (17, 13), mode="nearest").flatten()
+    valid = valid / valid.sum()
+    w, v = (z_s * y[:, None]).sum(0) / y.sum(), (z_s * (1 - y)[:, None]).sum(0) / (1 - y).sum()
+
+    def logits(z, w, v, b):
+        return 20 * (z @ F.normalize(w, dim=0) - z @ F.normalize(v, dim=0)) - b
+
+    if background == "both":
+        rest = torch.sigmoid(-logits(z_q, w, v, 0)) * valid
+        v = (v + (z_q * rest[:, None]).sum(0) / rest.sum()) / 2
+    b = torch.zeros((), dtype=torch.float64)
+    pi = (torch.sigmoid(logits(z_q, w, v, b)) * valid).sum() ** 0.7 * 0.15**0.3
+    for _ in range(50):
+        w, v, b = (x.detach().requires_grad_() for x in (w, v, b))
+        l_s, l_q = logits(z_s, w, v, b), logits(z_q, w, v, b)
+        p = torch.sigmoid(l_q)
+        share = (p * valid).sum()
+        loss = F.binary_cross_entropy_with_logits(l_s, y)
+        loss = loss + 0.5 * (valid * F.binary_cross_entropy_with_logits(l_q, p, reduction="none")).sum()
+        loss = loss + 0.5 * (share * (share / pi).log() + (1 - share) * ((1 - share) / (1 - pi)).log())
+        gradients = torch.autograd.grad(loss, (w, v, b))
+        w, v, b = (x.detach() - 0.025 * g for x, g in zip((w, v, b), gradients, strict=True))
+    expected = torch.sigmoid(logits(z_q, w, v, b)).reshape(17, 13)
+    torch.testing.assert_close(out.probability[0].double(), expected, atol=2e-4, rtol=0)
+    torch.testing.assert_close(out.proportion[0].double(), pi, atol=1e-5, rtol=0)
+    torch.testing.assert_close(out.background[0].double(), v, atol=1e-4, rtol=1e-3)
+    torch.testing.assert_close(torch.sigmoid(out.logits(query))[0].double(), expected, atol=2e-4, rtol=0)
+
+
+@pytest.mark.parametrize("background", ["support", "both"])
+def test_a_support_without_background(background):
+    """All object: the query's own mean stands in."""
+    support, _, query, _ = make_tasks()
+    masks = torch.ones(1, 1, 36, 44)
+    cfg = InferenceConfig.preset("clean").replace(background=background, bias_over="none")
+    out = infer(support, masks, query, cfg)
+    assert out.probability.isfinite().all()
+    assert out.background.isfinite().all()
 
 
 def test_several_proportion_updates():

@@ -92,8 +92,8 @@ def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
     library.repri_pass.argtypes = (ctypes.c_void_p, ctypes.c_int32)
     library.repri_pass.restype = None
     pointer, size = ctypes.c_void_p, ctypes.c_int64
-    library.repri_step.argtypes = (*[pointer] * 6, ctypes.c_int32)
-    library.repri_step.restype = None
+    library.repri_step.argtypes = (*[pointer] * 7, ctypes.c_int32)
+    library.repri_step.restype = ctypes.c_int32
     library.repri_pack.argtypes = (pointer, size, size, size, size, pointer, size, pointer, pointer, ctypes.c_int32)
     library.repri_pack.restype = ctypes.c_int64
     return library

@@ -40,8 +40,16 @@ class InferenceConfig:
     bias_unit: Literal["logit", "cosine"] = "logit"
     """Whether b is subtracted from τ·cos or from cos: with one step size the second moves the
     boundary τ² times faster."""
-    bias_over: Literal["valid", "all"] = "valid"
-    """Query pixels whose mean score is b⁽⁰⁾: the valid ones, or padding too."""
+    bias_over: Literal["valid", "all", "none"] = "valid"
+    """Query pixels whose mean score is b⁽⁰⁾: the valid ones, or padding too; none starts from 0."""
+    background: Literal["none", "support", "both"] = "none"
+    """A prototype v of the background, learned too: the logit becomes τ·[cos(z, w) − cos(z, v)] − b. It starts
+    from the support's background, or halfway between it and the query pixels' mean, each weighted by its
+    probability of being background under the former."""
+    prior_weight: float = 0.0
+    """How far estimates of π are drawn to ``prior_proportion``: π₁ ← π₁^(1−λ)·prior^λ. 0: not at all."""
+    prior_proportion: float = 0.15
+    """Share of the image that an object usually covers."""
     prototype: Literal["foreground", "pixels"] = "foreground"
     """w⁽⁰⁾ is the sum of unit foreground features over the number of foreground pixels, or (the
     paper's form) over all K·|Ψ| labelled pixels. The direction is the same; a shorter w turns
@@ -67,6 +75,10 @@ class InferenceConfig:
         number("temperature", 0.0, open_low=True)
         number("kl_increase", 0.0)
         number("epsilon", 0.0)
+        for name, top in (("prior_weight", 1), ("prior_proportion", 1)):
+            number(name, 0.0)
+            require(getattr(self, name) <= top, name, "a number in [0, 1]")
+        require(0 < self.prior_proportion < 1, "prior_proportion", "strictly between 0 and 1")
         require(self.epsilon == 0 or self.epsilon >= 1e-30, "epsilon", "0 or at least 1e-30")
         for name in ("lambda_h", "lambda_kl"):
             if getattr(self, name) is not None:
@@ -78,7 +90,8 @@ class InferenceConfig:
         for name, choices in (
             ("schedule", ("authors", "paper")),
             ("bias_unit", ("logit", "cosine")),
-            ("bias_over", ("valid", "all")),
+            ("bias_over", ("valid", "all", "none")),
+            ("background", ("none", "support", "both")),
             ("prototype", ("foreground", "pixels")),
         ):
             require(getattr(self, name) in choices, name, " or ".join(map(repr, choices)))

@@ -35,7 +35,7 @@ typedef int32_t vint __attribute__((vector_size(LANES * 4)));
 typedef int16_t vshort __attribute__((vector_size(LANES * 2)));
 #define INLINE static inline __attribute__((always_inline))
 
-enum { GRADIENT = 0, FOREGROUND = 1 };
+enum { GRADIENT = 0, FOREGROUND = 1, BACKGROUND = 2 };
 enum { BEGIN, END, FIRST_TASK, TASK_COUNT, PARTIAL, IS_QUERY, CHUNK_FIELDS };
 enum { SUM_G, SUM_GH, SUM_PQ, SUM_Q, SUM_P, SUM_CE, SUM_H, SUM_FIELDS };
 
@@ -47,7 +47,7 @@ typedef struct {
     const int64_t *chunks;  /* [chunk_count, CHUNK_FIELDS] */
     const int64_t *starts;  /* [tasks + 1]: where in `order` the chunks of a task begin */
     const int64_t *order;   /* chunk numbers, task by task */
-    float *unit;            /* [tasks, stride], w / |w| */
+    float *unit;            /* [tasks, stride], w / |w|, minus v / |v| where there is a v */
     float *bias;            /* [tasks], in logit units */
     float *partial;         /* [slots, 2, stride] */
     double *partial_sums;   /* [slots, SUM_FIELDS] */
@@ -210,9 +210,10 @@ INLINE void batch_step(const int tasks, const plan *s, int mode, int is_query, i
     const int64_t stride = s->stride;
     const int16_t *rows = s->rows + row * stride;
     float x[TASKS * BATCH], g[TASKS * BATCH];
-    if (mode == FOREGROUND) {
+    if (mode != GRADIENT) {
+        const float *weight = mode == FOREGROUND ? s->weight_fg : s->weight_bg;
         for (int t = 0; t < tasks; t++)
-            for (int i = 0; i < BATCH; i++) g[t * BATCH + i] = s->weight_fg[row + i] * s->inv_norm[row + i];
+            for (int i = 0; i < BATCH; i++) g[t * BATCH + i] = weight[row + i] * s->inv_norm[row + i];
     } else {
         for (int r = 0; r < BATCH; r += ROWS)
             dots(tasks, rows + r * stride, stride, s->unit + first_task * stride, x + r);
@@ -243,7 +244,7 @@ static void chunk_step(const plan *s, int mode, const int64_t *chunk) {
     double *sums = s->partial_sums + chunk[PARTIAL] * SUM_FIELDS;
     memset(partial, 0, tasks * 2 * stride * sizeof(float));
     memset(sums, 0, tasks * SUM_FIELDS * sizeof(double));
-    if (chunk[IS_QUERY] && mode == FOREGROUND) return;
+    if (chunk[IS_QUERY] && mode != GRADIENT) return;
     for (int64_t row = chunk[BEGIN]; row < chunk[END]; row += BATCH) {
         if (chunk[IS_QUERY]) {
             batch_step(1, s, mode, 1, row, chunk[FIRST_TASK], partial, sums);
@@ -277,8 +278,8 @@ static void reduce_task(const plan *s, int64_t task, int64_t channel) {
         for (int i = 0; i < SUM_FIELDS; i++) s->sums[task * SUM_FIELDS + i] = (float)sums[i];
 }
 
-/* mode GRADIENT: everything a step needs, into vectors and sums. FOREGROUND: vectors[:, 0] becomes
- * the weighted sum of the support's foreground rows. */
+/* mode GRADIENT: everything a step needs, into vectors and sums. FOREGROUND, BACKGROUND: vectors[:, 0]
+ * becomes the weighted sum of the support's foreground or background rows. */
 void repri_pass(const plan *s, int32_t mode) {
 #pragma omp parallel num_threads(s->threads)
     {
@@ -293,36 +294,54 @@ void repri_pass(const plan *s, int32_t mode) {
 
 static double safe_log(double x) { return log(x < 1.1754944e-38 ? 1.1754944e-38 : x); }
 
-/* One gradient step on w [tasks, channels] and b [tasks], in place, with pi [tasks, 2] (background,
- * foreground) or, when `reestimate`, with pi = p_hat. */
-void repri_step(const plan *s, float *w, float *b, const float *pi, const float *lambda_h, const float *lambda_kl,
-                int32_t reestimate) {
+static double length(const float *v, int64_t channels) {
+    double square = 0;
+    for (int64_t c = 0; c < channels; c++) square += (double)v[c] * v[c];
+    return fmax(sqrt(square), 1e-12);
+}
+
+/* v -= rate / |v| * (gradient without its part along v): d cos / d v has none */
+static void move(float *v, const double *gradient, int64_t channels, double rate) {
+    const double inverse = 1 / length(v, channels);
+    double radial = 0;
+    for (int64_t c = 0; c < channels; c++) radial += gradient[c] * v[c] * inverse;
+    for (int64_t c = 0; c < channels; c++)
+        v[c] -= (float)(rate * inverse * (gradient[c] - radial * v[c] * inverse));
+}
+
+/* One gradient step on w [tasks, channels], b [tasks] and, unless it is NULL, v [tasks, channels], in place, with
+ * pi [tasks, 2] (background, foreground) or, when `reestimate`, with pi = p_hat. Returns whether there was memory. */
+int32_t repri_step(const plan *s, float *w, float *b, const float *pi, const float *lambda_h, const float *lambda_kl,
+                   float *v, int32_t reestimate) {
     const int64_t channels = s->channels, stride = s->stride;
+    double *gradient = malloc(channels * sizeof(double));
+    if (!gradient) return 0;
     for (int64_t t = 0; t < s->task_count; t++) {
-        double square = 0;
-        for (int64_t c = 0; c < channels; c++) square += (double)w[t * channels + c] * w[t * channels + c];
-        const double inverse = 1 / fmax(sqrt(square), 1e-12);
-        for (int64_t c = 0; c < channels; c++) s->unit[t * stride + c] = (float)(w[t * channels + c] * inverse);
+        float *unit = s->unit + t * stride;
+        double inverse = 1 / length(w + t * channels, channels);
+        for (int64_t c = 0; c < channels; c++) unit[c] = (float)(w[t * channels + c] * inverse);
+        if (v) {
+            inverse = 1 / length(v + t * channels, channels);
+            for (int64_t c = 0; c < channels; c++) unit[c] -= (float)(v[t * channels + c] * inverse);
+        }
         s->bias[t] = s->bias_slope * b[t];
     }
     repri_pass(s, GRADIENT);
     for (int64_t t = 0; t < s->task_count; t++) {
-        const float *sums = s->sums + t * SUM_FIELDS, *unit = s->unit + t * stride;
+        const float *sums = s->sums + t * SUM_FIELDS;
         const float *ce = s->vectors + 3 * t * stride, *h = ce + stride, *p = h + stride;
         const float *target = reestimate ? sums + SUM_Q : pi + 2 * t;
         const double kappa = safe_log(sums[SUM_P]) - safe_log((double)target[1] + s->epsilon) -
                              safe_log(sums[SUM_Q]) + safe_log((double)target[0] + s->epsilon);
         const double wh = lambda_h[t], wp = lambda_kl[t] * kappa;
-        double square = 0, radial = 0;
-        for (int64_t c = 0; c < channels; c++) {
-            square += (double)w[t * channels + c] * w[t * channels + c];
-            radial += (ce[c] + wh * h[c] + wp * p[c]) * unit[c];
-        }
-        const double rate = s->lr * s->temperature / fmax(sqrt(square), 1e-12);
-        for (int64_t c = 0; c < channels; c++) /* d cos / d w has no part along w */
-            w[t * channels + c] -= (float)(rate * (ce[c] + wh * h[c] + wp * p[c] - radial * unit[c]));
+        for (int64_t c = 0; c < channels; c++) gradient[c] = ce[c] + wh * h[c] + wp * p[c];
+        const double rate = (double)s->lr * s->temperature;
+        move(w + t * channels, gradient, channels, rate);
+        if (v) move(v + t * channels, gradient, channels, -rate);
         b[t] += (float)(s->lr * s->bias_slope * (sums[SUM_G] + wh * sums[SUM_GH] + wp * sums[SUM_PQ]));
     }
+    free(gradient);
+    return 1;
 }
 
 /* One pixel: quantise, and measure it before and after. Returns whether a value is not finite. */

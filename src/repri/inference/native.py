@@ -17,7 +17,7 @@ __all__ = ["NativePasses"]
 
 # These mirror kernel.c.
 STRIDE_MULTIPLE, BATCH = 16, 16
-FOREGROUND = 1
+FOREGROUND, BACKGROUND = 1, 2
 SUM_FIELDS = 7
 
 FLOAT: dict = {"dtype": torch.float32, "device": "cpu"}
@@ -96,6 +96,10 @@ class NativePasses:
         self.library.repri_pass(ctypes.byref(self.plan), FOREGROUND)
         return self.vectors[:, 0, : self.channels].clone()
 
+    def background_sum(self) -> Tensor:
+        self.library.repri_pass(ctypes.byref(self.plan), BACKGROUND)
+        return self.vectors[:, 0, : self.channels].clone()
+
     def query_logits(self, unit: Tensor, bias: Tensor) -> Tensor:
         """From the features as given: what a caller sees carries no rounding to 16 bits."""
         cosines = torch.stack([u @ z.flatten(1).float() for u, z in zip(unit, self.query, strict=True)])
@@ -104,11 +108,20 @@ class NativePasses:
         return logits.unflatten(1, self.size)
 
     def step(
-        self, w: Tensor, b: Tensor, pi: Tensor, lambda_h: Tensor, lambda_kl: Tensor, reestimate: bool, losses: bool
+        self,
+        w: Tensor,
+        b: Tensor,
+        v: Tensor | None,
+        pi: Tensor,
+        lambda_h: Tensor,
+        lambda_kl: Tensor,
+        reestimate: bool,
+        losses: bool,
     ) -> Evaluation:
         # CE and H come for free here, asked for or not
-        pointers = (tensor.data_ptr() for tensor in (w, b, pi, lambda_h, lambda_kl))
-        self.library.repri_step(ctypes.byref(self.plan), *pointers, reestimate)
+        pointers = (None if tensor is None else tensor.data_ptr() for tensor in (w, b, pi, lambda_h, lambda_kl, v))
+        if not self.library.repri_step(ctypes.byref(self.plan), *pointers, reestimate):
+            raise MemoryError("no memory for a gradient")
         return self.evaluation
 
     def _of_queries(self, values: Tensor) -> Tensor:

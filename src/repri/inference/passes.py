@@ -8,7 +8,8 @@ objective is a weighted sum of rows (Eq. 1 differentiated by l, chain rule):
     KL   κ·Σ g·ẑ       g =  p(1−p)   / valid pixels                      over the query
 
 where κ = log(p̂₁/π₁) − log(p̂₀/π₀) is one scalar a task. By cos(z, w), the direction ŵ falls out of
-the gradient: ∂L/∂w = (τ/‖w‖)·(G − (G·ŵ)·ŵ) with G the sum of all terms.
+the gradient: ∂L/∂w = (τ/‖w‖)·(G − (G·ŵ)·ŵ) with G the sum of all terms. With a background prototype v the
+logit is τ·ẑ·(ŵ − v̂) − β: the same sums, and ∂L/∂v is likewise, with the other sign.
 
 The compiled backend (``native.py``) does the same in a single pass over the rows.
 """
@@ -24,7 +25,7 @@ from torch import Tensor
 from .config import InferenceConfig
 from .task import Problem
 
-__all__ = ["Evaluation", "Passes", "TorchPasses", "support_weights"]
+__all__ = ["Evaluation", "Passes", "TorchPasses", "support_weights", "unit_vectors"]
 
 
 class Evaluation(NamedTuple):
@@ -43,15 +44,27 @@ class Passes(Protocol):
         """[T, C] Σ y·ẑ over the support, divided by the number of labelled pixels."""
         ...
 
+    def background_sum(self) -> Tensor:
+        """[T, C] Σ (1 − y)·ẑ over the support, divided by the number of labelled pixels."""
+        ...
+
     def query_logits(self, unit: Tensor, bias: Tensor) -> Tensor:
-        """[T, h, w] τ·cos − β for unit prototypes [T, C] and β [T]."""
+        """[T, h, w] τ·ẑ·u − β for directions u [T, C] and β [T]."""
         ...
 
     def step(
-        self, w: Tensor, b: Tensor, pi: Tensor, lambda_h: Tensor, lambda_kl: Tensor, reestimate: bool, losses: bool
+        self,
+        w: Tensor,
+        b: Tensor,
+        v: Tensor | None,
+        pi: Tensor,
+        lambda_h: Tensor,
+        lambda_kl: Tensor,
+        reestimate: bool,
+        losses: bool,
     ) -> Evaluation:
-        """One gradient step on w [T, C] and b [T], in place, towards π [T, 2] with weights λ [T];
-        ``reestimate`` takes π = p̂ of this very θ instead, ``losses`` asks for the value of CE and H."""
+        """One gradient step on w [T, C], b [T] and v [T, C] if there is one, in place, towards π [T, 2] with
+        weights λ [T]; ``reestimate`` takes π = p̂ of this very θ instead, ``losses`` asks for CE and H."""
         ...
 
 
@@ -89,23 +102,36 @@ class TorchPasses:
         sums = torch.cat([(fg[:, None] @ rows)[:, 0] for rows, fg, _ in self.supports])
         return sums.expand(len(self.query), -1)
 
+    def background_sum(self) -> Tensor:
+        sums = torch.cat([(bg[:, None] @ rows)[:, 0] for rows, _, bg in self.supports])
+        return sums.expand(len(self.query), -1)
+
     def query_logits(self, unit: Tensor, bias: Tensor) -> Tensor:
         logits = self.temperature * (self.query @ unit[..., None])[..., 0] - bias[:, None]
         return logits.unflatten(1, self.size)
 
     def step(
-        self, w: Tensor, b: Tensor, pi: Tensor, lambda_h: Tensor, lambda_kl: Tensor, reestimate: bool, losses: bool
+        self,
+        w: Tensor,
+        b: Tensor,
+        v: Tensor | None,
+        pi: Tensor,
+        lambda_h: Tensor,
+        lambda_kl: Tensor,
+        reestimate: bool,
+        losses: bool,
     ) -> Evaluation:
-        length = torch.linalg.vector_norm(w, dim=1, keepdim=True).clamp_min(1e-12)
-        unit = w / length
-        vectors, scalars, evaluation = self._sums(unit, b * self.cfg.bias_slope, losses)
+        direction = unit_vectors(w) if v is None else unit_vectors(w) - unit_vectors(v)
+        vectors, scalars, evaluation = self._sums(direction, b * self.cfg.bias_slope, losses)
         marginal = evaluation.marginal
         log_ratio = safe_log(marginal) - safe_log((marginal if reestimate else pi) + self.epsilon)
         kappa = log_ratio[:, 1] - log_ratio[:, 0]
         terms = torch.stack([torch.ones_like(kappa), lambda_h, lambda_kl * kappa], 1)  # [T, 3]
         gradient = torch.bmm(terms[:, None], vectors)[:, 0]  # [T, C]
-        tangent = gradient - torch.linalg.vecdot(gradient, unit)[:, None] * unit
-        w -= (self.cfg.lr * self.temperature) * tangent / length
+        rate = self.cfg.lr * self.temperature
+        w -= rate * _tangent(gradient, w)
+        if v is not None:
+            v += rate * _tangent(gradient, v)
         b += (self.cfg.lr * self.cfg.bias_slope) * torch.linalg.vecdot(terms, scalars)
         return evaluation
 
@@ -143,6 +169,17 @@ class TorchPasses:
         scalars = torch.cat([torch.cat(ce_scalars)[:, None], g.sum(-1)], 1)
         marginal = torch.stack([(v * q).sum(-1), (v * p).sum(-1)], 1)
         return vectors, scalars, Evaluation(marginal, values)
+
+
+def unit_vectors(w: Tensor) -> Tensor:
+    """[T, C] at length 1."""
+    return w / torch.linalg.vector_norm(w, dim=1, keepdim=True).clamp_min(1e-12)
+
+
+def _tangent(gradient: Tensor, w: Tensor) -> Tensor:
+    """[T, C] gradient by ŵ → gradient by w: without its part along w, over ‖w‖."""
+    unit, length = unit_vectors(w), torch.linalg.vector_norm(w, dim=1, keepdim=True).clamp_min(1e-12)
+    return (gradient - torch.linalg.vecdot(gradient, unit)[:, None] * unit) / length
 
 
 def safe_log(probability: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor
 from .build import native_status
 from .config import InferenceConfig
 from .native import NativePasses
-from .passes import Evaluation, Passes, TorchPasses, safe_log
+from .passes import Evaluation, Passes, TorchPasses, safe_log, unit_vectors
 from .task import Problem, build_problem
 
 __all__ = ["InferenceResult", "Step", "infer", "perturbed"]
@@ -53,6 +53,8 @@ class InferenceResult:
     """[T, C] w."""
     bias: Tensor
     """[T] b, in the unit of ``config.bias_unit``."""
+    background: Tensor | None
+    """[T, C] v, of configurations with a background prototype."""
     proportion: Tensor
     """[T] π₁: as given, or as estimated last."""
     probability: Tensor
@@ -69,7 +71,8 @@ class InferenceResult:
     def _to(self, dtype: torch.dtype) -> InferenceResult:
         if self.bias.dtype == dtype:
             return self
-        names = ("prototype", "bias", "proportion", "probability", "initial_probability")
+        names = ["prototype", "bias", "proportion", "probability", "initial_probability"]
+        names += [] if self.background is None else ["background"]
         history = None if self.history is None else Step(*(x.to(dtype) for x in self.history))
         return replace(self, **{name: getattr(self, name).to(dtype) for name in names}, history=history)
 
@@ -86,7 +89,8 @@ class InferenceResult:
             raise ValueError(f"features [C, h, w] fit one task and the classifier holds {tasks}: add the T axis")
         dtype = torch.promote_types(self.prototype.dtype, features.dtype)
         with torch.autocast(features.device.type, enabled=False):
-            unit, beta = _unit(self.prototype.to(dtype)), (self.bias * self.config.bias_slope).to(dtype)
+            unit, beta = unit_vectors(self.prototype.to(dtype)), (self.bias * self.config.bias_slope).to(dtype)
+            unit = unit if self.background is None else unit - unit_vectors(self.background.to(dtype))
             flat = features.detach().flatten(-2).to(dtype)  # [T, …, C, N]
             if features.ndim > 3:
                 middle = [1] * (flat.ndim - 3)
@@ -153,13 +157,14 @@ def _solve(
     lambda_kl = 1 / shots if cfg.lambda_kl is None else torch.full_like(shots, cfg.lambda_kl)
 
     w = _initial_prototype(problem, passes, cfg)
-    scores = passes.query_logits(_unit(w), torch.zeros_like(shots))
+    v = _initial_background(problem, passes, cfg, w)
+    scores = passes.query_logits(_direction(w, v), torch.zeros_like(shots))
     b = _initial_bias(scores, problem.valid, cfg)
     initial_probability = torch.sigmoid(scores - (b * cfg.bias_slope)[:, None, None])
 
     updates = cfg.reestimations() if problem.proportion is None and cfg.lambda_kl != 0 else frozenset()
     if problem.proportion is None:
-        pi = _marginal(initial_probability, problem.valid)  # [T, 2], background and foreground
+        pi = _drawn_to_prior(_marginal(initial_probability, problem.valid), cfg)  # [T, 2], background, foreground
     else:
         pi = torch.stack([1 - problem.proportion, problem.proportion], 1)
 
@@ -169,8 +174,8 @@ def _solve(
             lambda_kl = lambda_kl + cfg.kl_increase
         watched = history or callback is not None
         before = (w.clone(), b.clone()) if watched else None
-        at_once = t in updates and cfg.schedule == "authors"
-        evaluation = passes.step(w, b, pi, lambda_h, lambda_kl, at_once, watched)
+        at_once = t in updates and cfg.schedule == "authors" and cfg.prior_weight == 0
+        evaluation = passes.step(w, b, v, pi, lambda_h, lambda_kl, at_once, watched)
         if at_once:
             pi = evaluation.marginal.clone(memory_format=torch.contiguous_format)
         if before:
@@ -180,15 +185,16 @@ def _solve(
             if callback:
                 callback(t, step)
         if t in updates and not at_once:
-            pi = evaluation.marginal.clone(memory_format=torch.contiguous_format)
+            pi = _drawn_to_prior(evaluation.marginal.clone(memory_format=torch.contiguous_format), cfg)
 
-    probability = torch.sigmoid(passes.query_logits(_unit(w), b * cfg.bias_slope))
+    probability = torch.sigmoid(passes.query_logits(_direction(w, v), b * cfg.bias_slope))
     if cfg.steps in updates:
-        pi = _marginal(probability, problem.valid)
+        pi = _drawn_to_prior(_marginal(probability, problem.valid), cfg)
     area = torch.tensor([s.area_weighted for s in problem.supports], device=problem.query.device)
     return InferenceResult(
         prototype=w,
         bias=b,
+        background=v,
         proportion=pi[:, 1].clone(),
         probability=probability,
         initial_probability=initial_probability,
@@ -241,8 +247,49 @@ def _initial_prototype(problem: Problem, passes: Passes, cfg: InferenceConfig) -
     return w
 
 
+def _initial_background(problem: Problem, passes: Passes, cfg: InferenceConfig, w: Tensor) -> Tensor | None:
+    """v⁽⁰⁾ [T, C]; a support that is all object has no background to start from, then the query's mean does."""
+    if cfg.background == "none":
+        return None
+    v = passes.background_sum().clone(memory_format=torch.contiguous_format)
+    share = torch.stack([1 - s.foreground.sum() / s.labelled.sum() for s in problem.supports])[:, None]
+    empty = ~(torch.linalg.vector_norm(v, dim=1) > 0)
+    v = torch.where(empty[:, None], 0, v / share.clamp_min(1e-12))
+    if cfg.background == "both" or empty.any():
+        known = torch.zeros_like(w[:, 0])
+        scores = passes.query_logits(_direction(w, v), known)
+        rest = torch.where(empty[:, None, None], 1.0, torch.sigmoid(-scores)) * problem.valid
+        mean = _weighted_mean(problem.query, rest, w.dtype)
+        half = 0.5 if cfg.background == "both" else 0.0
+        v = torch.where(empty[:, None], mean, (1 - half) * v + half * mean)
+    return v.contiguous()
+
+
+def _weighted_mean(query: Tensor, weight: Tensor, dtype: torch.dtype) -> Tensor:
+    """[T, C] mean of the query's unit features [T, C, h, w] under weights [T, h, w]."""
+    rows = query.flatten(2).to(dtype)
+    norm = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    weight = weight.flatten(1)[..., None] / weight.sum((1, 2))[:, None, None].clamp_min(1e-12)
+    return ((rows / torch.where(norm > 0, norm, 1)) @ weight.to(dtype))[..., 0]
+
+
+def _direction(w: Tensor, v: Tensor | None) -> Tensor:
+    """[T, C] ŵ, or ŵ − v̂."""
+    return unit_vectors(w) if v is None else unit_vectors(w) - unit_vectors(v)
+
+
+def _drawn_to_prior(pi: Tensor, cfg: InferenceConfig) -> Tensor:
+    """π [T, 2] with π₁^(1−λ)·prior^λ in place of π₁."""
+    if cfg.prior_weight == 0:
+        return pi
+    foreground = pi[:, 1].clamp_min(1e-12) ** (1 - cfg.prior_weight) * cfg.prior_proportion**cfg.prior_weight
+    return torch.stack([1 - foreground, foreground], 1)
+
+
 def _initial_bias(scores: Tensor, valid: Tensor, cfg: InferenceConfig) -> Tensor:
-    """Mean score over the query, in the unit of b. ``scores`` are τ·cos [T, h, w]."""
+    """Mean score over the query, in the unit of b, or 0. ``scores`` are those without a bias [T, h, w]."""
+    if cfg.bias_over == "none":
+        return torch.zeros_like(scores[:, 0, 0])
     weight = torch.ones_like(scores) if cfg.bias_over == "all" else valid
     mean = (scores * weight).sum((1, 2)) / weight.sum((1, 2))
     return mean / cfg.temperature if cfg.bias_unit == "cosine" else mean
@@ -261,7 +308,3 @@ def _record(
     kl = (found.marginal * (safe_log(found.marginal) - safe_log(pi + epsilon))).sum(1)
     loss = ce + lambda_h * entropy + lambda_kl * kl
     return Step(ce, entropy, kl, loss, found.marginal[:, 1].clone(), pi[:, 1], w, b)
-
-
-def _unit(w: Tensor) -> Tensor:
-    return w / torch.linalg.vector_norm(w, dim=1, keepdim=True).clamp_min(1e-12)

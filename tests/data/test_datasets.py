@@ -15,7 +15,7 @@ from repri.data.loader import load
 from repri.data.open import open_dataset, splits_of
 from repri.data.tasks import load_tasks, sample_tasks, save_tasks
 
-from .make import block, picture, save_ids, save_picture, tiny_pascal
+from .make import block, save_ids, save_picture, tiny_pascal
 
 
 @pytest.fixture(autouse=True)
@@ -331,4 +331,3 @@ def test_the_loader_keeps_the_order(tmp_path):
     save_ids(tmp_path / "SegmentationClassAug" / "02_0.png", np.zeros((64, 65)))
     with pytest.raises(ValueError, match=r"02_0.png is 65×64 and its image .*02_0.jpg is 64×64"):
         list(load(dataset, ids))
-    assert picture().shape == (40, 60, 3)

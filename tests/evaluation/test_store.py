@@ -121,6 +121,14 @@ def test_the_budget_evicts_the_least_recently_used(tmp_path, images):
         store(tmp_path, Counting("c"), budget=one * 4).prepare(images)
 
 
+def test_the_share_of_another_process_is_not_evicted(tmp_path, images):
+    first, second = store(tmp_path, Counting()), store(tmp_path, Counting())
+    first.prepare(images, share=lambda items: items[::2])
+    second.budget = 5 * 4 * 6 * 8 * 2  # the features alone, without their files' headers: too little for all of them
+    assert second.prepare(images, share=lambda items: items[1::2]) == 2
+    assert first.prepare(images) == 0
+
+
 def test_two_writers_at_once(tmp_path, images):
     extractors = [Counting(), Counting()]
     threads = [threading.Thread(target=store(tmp_path, e).prepare, args=(images,)) for e in extractors]

@@ -27,7 +27,7 @@ Sampling = Annotated[str, typer.Option(help="queries (the authors' way) or class
 
 @contextmanager
 def bars() -> Generator[Callable[[str, int, int], None]]:
-    """A function (what, done, total) that shows a progress bar for each thing done; bytes where there are millions."""
+    """A function (what, done, total) that shows a progress bar for each thing done."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -74,7 +75,7 @@ def evaluate(
             check_writable(path)
     with world() as here:
         report = _Bars() if here.first else None
-        with report or _nothing():
+        with report or nullcontext():
             planned = plan(resolved, report.count if report else None)
             results = run(planned, _extractors(resolved), here, report.show if report else None)
         if here.first:
@@ -125,14 +126,6 @@ def _extractors(config):
         return load_extractor(config.extractor, weights, **options)
 
     return lambda fold: load(config.weights and config.weights.replace("{fold}", str(fold)))
-
-
-class _nothing:
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
 
 
 class _Bars:

@@ -15,6 +15,8 @@ from repri.files import atomic
 
 __all__ = ["extract"]
 
+ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, NotImplementedError)
+"""What zipfile raises for a damaged member; the last one where damage looks like an unknown compression."""
 Progress = Callable[[int, int], None]
 
 
@@ -47,7 +49,7 @@ def extract(archive: Path, root: Path, place: Callable[[str], str | None], progr
             if target.stat().st_size != size:
                 target.unlink()
                 raise ValueError(f"{archive}: {name} breaks off: remove the archive and get it again")
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, OSError) as error:
+    except (tarfile.TarError, EOFError, OSError, *ZIP_ERRORS) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise ValueError(f"{archive} is damaged ({error}): remove it and get it again") from None

@@ -127,7 +127,7 @@ def decode(segmentation: Any, height: int, width: int) -> np.ndarray:
 
 def _runs(code: str | bytes) -> list[int]:
     """Run lengths of COCO's compressed RLE: five bits a character, the sixth says that more follow, and
-    from the third run on the difference to the one before the last."""
+    from the fourth run on it is the difference to the run before the last."""
     text = code.decode("ascii") if isinstance(code, bytes) else code
     runs: list[int] = []
     value = shift = 0
@@ -161,4 +161,6 @@ def open_annotations(path: Path, images: Path, classes: Mapping[str, int]) -> tu
     samples = named([(images / image.file, None) for image in chosen], path)
     kept = dict(zip((sample.id for sample in samples), chosen, strict=True))
     stat = path.stat()
-    return samples, Source(lambda id: draw_mask(kept[id], ids), f"{path.name} {stat.st_size} {stat.st_mtime_ns} {ids}")
+    return samples, Source(
+        lambda id: draw_mask(kept[id], ids), f"{path.absolute()} {stat.st_size} {stat.st_mtime_ns} {ids}"
+    )

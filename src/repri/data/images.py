@@ -30,6 +30,7 @@ __all__ = [
     "read_image",
     "read_mask",
     "to_rgb",
+    "upright_size",
     "write_mask",
 ]
 
@@ -69,10 +70,27 @@ def to_rgb(image: Image.Image) -> np.ndarray:
 
 def _upright(image: Image.Image) -> Image.Image:
     """Turned as its EXIF orientation says; most say nothing and are not copied."""
+    return ImageOps.exif_transpose(image) if _orientation(image) != 1 else image
+
+
+def upright_size(path: Path) -> tuple[int, int]:
+    """Height and width of a picture as :func:`read_image` would return it, from its header alone."""
     try:
-        return ImageOps.exif_transpose(image) if image.getexif().get(ORIENTATION, 1) != 1 else image
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            with Image.open(path) as image:
+                width, height = image.size
+                turned = _orientation(image) in (5, 6, 7, 8)
+    except (Image.DecompressionBombError, OSError, SyntaxError, EOFError, ValueError, struct.error) as error:
+        raise _unreadable(path, error) from None
+    return (width, height) if turned else (height, width)
+
+
+def _orientation(image: Image.Image) -> int:
+    try:
+        return image.getexif().get(ORIENTATION, 1)
     except (OSError, SyntaxError, ValueError, KeyError, TypeError, struct.error):  # damaged: it says nothing
-        return image
+        return 1
 
 
 def _eight_bits(values: np.ndarray) -> np.ndarray:

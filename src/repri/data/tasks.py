@@ -86,11 +86,13 @@ def sample_tasks(
         raise ValueError(f"{dataset.name}: there is no class to draw tasks of")
     for id in classes:
         _check_class(dataset, id, len(lists.get(id, ())), shots, min_pixels)
-    draw = {"queries": _by_query, "classes": _by_class}.get(sampling)
-    if draw is None:
+    chosen, streams = tuple(classes), [random.Random(f"{seed}/{i}") for i in range(tasks * runs)]
+    if sampling == "queries":
+        flat = _by_query(dataset, index, lists, chosen, streams)
+    elif sampling == "classes":
+        flat = _by_class(lists, chosen, streams)
+    else:
         raise ValueError(f"no sampling named {sampling!r}; known: queries, classes")
-    chosen = tuple(classes)
-    flat = draw(dataset, index, lists, chosen, tasks * runs, seed)
     drawn = [_with_support(class_id, query, lists[class_id], shots, stream) for class_id, query, stream in flat]
     split_runs = tuple(tuple(drawn[run * tasks : (run + 1) * tasks]) for run in range(runs))
     names = {id: dataset.classes[id] for id in chosen}
@@ -108,41 +110,29 @@ def _check_class(dataset: Dataset, id: int, images: int, shots: int, min_pixels:
         )
 
 
+Lists = Mapping[int, tuple[str, ...]]
 Drawn = tuple[int, str, random.Random]
+"""Class, query, and the stream that goes on to draw the support."""
 
 
 def _by_query(
-    dataset: Dataset,
-    index: ClassIndex,
-    lists: Mapping[int, tuple[str, ...]],
-    classes: tuple[int, ...],
-    n: int,
-    seed: int,
+    dataset: Dataset, index: ClassIndex, lists: Lists, classes: tuple[int, ...], streams: list[random.Random]
 ) -> list[Drawn]:
-    listed = {id for c in classes for id in lists[c]}
-    queries = [sample.id for sample in dataset.samples if sample.id in listed]
+    members = {c: set(lists[c]) for c in classes}
+    queries = [sample.id for sample in dataset.samples if any(sample.id in members[c] for c in classes)]
     drawn = []
-    for i in range(n):
-        stream = random.Random(f"{seed}/{i}")
+    for i, stream in enumerate(streams):
         query = queries[i % len(queries)]
         # The filter gates the list of queries, not which class of a query is drawn.
         present = [c for c in classes if index.of(c)[dataset.position[query]] > 0]
-        present = present or [c for c in classes if query in set(lists[c])]  # a reduced mask may have lost it
+        present = present or [c for c in classes if query in members[c]]  # a reduced mask may have lost it
         drawn.append((present[_below(stream, len(present))], query, stream))
     return drawn
 
 
-def _by_class(
-    dataset: Dataset,
-    index: ClassIndex,
-    lists: Mapping[int, tuple[str, ...]],
-    classes: tuple[int, ...],
-    n: int,
-    seed: int,
-) -> list[Drawn]:
+def _by_class(lists: Lists, classes: tuple[int, ...], streams: list[random.Random]) -> list[Drawn]:
     drawn = []
-    for i in range(n):
-        stream = random.Random(f"{seed}/{i}")
+    for stream in streams:
         chosen = classes[_below(stream, len(classes))]
         drawn.append((chosen, lists[chosen][_below(stream, len(lists[chosen]))], stream))
     return drawn

@@ -11,7 +11,6 @@ from repri.data.dataset import Dataset
 from repri.data.folds import Protocol, coco_to_pascal_novel
 from repri.data.index import MIN_PIXELS, class_index
 from repri.data.open import open_dataset
-from repri.data.resize import ResizeRule
 from repri.data.tasks import Sampling, TaskList, sample_tasks
 from repri.distributed import World
 from repri.methods import Method, build_method
@@ -107,12 +106,12 @@ def evaluate(
     extraction, stores = 0.0, {}
     for fold in planned.folds:
         extractor = extractor_for(fold)
-        store = FeatureStore(extractor, resize_rule(config.protocol), config.size)
+        store = FeatureStore(extractor, config.protocol, config.size)
         stores[fold] = {"name": extractor.name, "fingerprint": extractor.fingerprint[:16], "size": store.size}
         start = time.perf_counter()
         images = sorted({image for shots in config.shots for image in images_of(dataset, planned.tasks[shots, fold])})
         tell = (lambda a, b, fold=fold: report(f"features, fold {fold}", a, b, None)) if report else None
-        store.prepare(world.share(images), tell)
+        store.prepare(images, tell, share=world.share)
         world.wait()
         extraction += time.perf_counter() - start
         for shots in config.shots:
@@ -139,8 +138,3 @@ def evaluate(
         hashes = {fold: planned.tasks[shots, fold].hash for fold in planned.folds}
         results[shots] = make_result(resolved, outcomes[shots], hashes, dict(dataset.classes), more)
     return results
-
-
-def resize_rule(protocol: Protocol) -> ResizeRule:
-    """Each protocol's own way to resize."""
-    return protocol

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
-__all__ = ["Counts", "Scores", "bootstrap", "count_pixels", "paired_interval", "running_miou", "scores"]
+from repri.data.images import IGNORE
 
-IGNORE = 255
+__all__ = ["Counts", "Scores", "bootstrap", "count_pixels", "paired_interval", "running_miou", "scores"]
 
 
 class Counts(NamedTuple):

@@ -81,13 +81,22 @@ class FeatureStore:
         return geometry(original, self.rule, self.size, self.multiple)
 
     def prepare(
-        self, images: Sequence[Path], progress: Callable[[int, int], None] | None = None, batch: int = 1
+        self,
+        images: Sequence[Path],
+        progress: Callable[[int, int], None] | None = None,
+        batch: int = 1,
+        share: Callable[[list[Path]], list[Path]] = list,
     ) -> int:
-        """Compute what is missing; returns how many images that were."""
-        missing = [path for path in images if not self._is_here(path)]
-        done = len(images) - len(missing)
+        """Compute what is missing; returns how many images that were.
+
+        ``share``: which of the images this process computes, of several that fill the store together; none of
+        the others' makes room.
+        """
+        mine = share(list(images))
+        missing = [path for path in mine if not self._is_here(path)]
+        done, total = len(mine) - len(missing), len(mine)
         if progress:
-            progress(done, len(images))
+            progress(done, total)
         kept = {self._file(path) for path in images}
         waiting: dict[tuple[int, int], list[tuple[Path, Tensor]]] = {}
         for path, image in parallel(self._load, missing, ahead=2):
@@ -96,11 +105,11 @@ class FeatureStore:
             if len(group) >= batch:
                 done += self._compute(waiting.pop((image.shape[1], image.shape[2])), kept, len(images))
                 if progress:
-                    progress(done, len(images))
+                    progress(done, total)
         for group in waiting.values():
             done += self._compute(group, kept, len(images))
             if progress:
-                progress(done, len(images))
+                progress(done, total)
         return len(missing)
 
     def get(self, path: Path) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from repri.inference import InferenceConfig, infer, perturbed
-from repri.inference.task import stack_shots
+from repri.inference.task import resize_labels, stack_shots
 
 from .base import Episode, Prediction
 
@@ -46,7 +46,5 @@ def _share(probability: torch.Tensor, valid: torch.Tensor | None) -> float:
     """Mean over the pixels that count."""
     if valid is None:
         return float(probability.mean())
-    from repri.inference.task import resize_labels
-
     weight, _ = resize_labels(valid.to(torch.uint8), (probability.shape[0], probability.shape[1]))
     return float((probability * weight[0]).sum() / weight.sum())

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from repri.data.annotations import AnnotatedImage, Annotations
-from repri.data.images import MAX_PIXELS
+from repri.data.images import MAX_PIXELS, upright_size
 
 __all__ = ["FORMATS", "detect_format", "read_annotated", "write_annotated"]
 
@@ -125,11 +125,7 @@ def find_image(name: str, folders: list[Path | None]) -> Path:
 
 def image_size(path: Path, name: Path) -> tuple[int, int]:
     """Height and width of an upright picture, from its header; ``name``: the annotation that needs it."""
-    from PIL import Image, UnidentifiedImageError
-
     try:
-        with Image.open(path) as image:
-            turned = image.getexif().get(0x0112, 1) in (5, 6, 7, 8)
-            return (image.width, image.height) if turned else (image.height, image.width)
-    except (OSError, UnidentifiedImageError):
+        return upright_size(path)
+    except ValueError:
         raise ValueError(f"{name} needs the size of {path}, which cannot be read: put the image there") from None

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from repri import InferenceConfig, infer, true_proportion
 from repri.data.images import write_mask
 from repri.data.resize import resize
+from repri.data.tasks import save_tasks
 from repri.evaluation.evaluate import EvaluationConfig, evaluate, plan
 from repri.evaluation.metrics import count_pixels
 from repri.evaluation.results import compare, load_result, save_result
@@ -109,6 +110,27 @@ def test_a_result_says_what_it_is(root, tmp_path):
     assert found["miou"] > 50
     save_result(found, tmp_path / "x.json")
     assert load_result(tmp_path / "x.json")["miou"] == found["miou"]
+
+
+def test_a_shipped_task_list(root, tmp_path):
+    config = configured(root, folds=(1,), shots=(2,))
+    path = tmp_path / "tasks.json"
+    save_tasks(plan(config).tasks[2, 1], path)
+    listed = plan(EvaluationConfig(data=config.data, size=64, folds=(1,), task_list=str(path)))
+    assert (listed.config.shots, listed.config.runs, listed.config.tasks) == ((2,), 2, 10)
+    found, wanted = evaluate(listed, lambda fold: load_extractor("filters"))[2], run(config)[2]
+    assert found["tasks"] == wanted["tasks"]
+    assert found["per_fold"]["1"]["tasks_hash"] == wanted["per_fold"]["1"]["tasks_hash"]
+    with pytest.raises(ValueError, match="tests 'along', which fold 0 does not hold out"):
+        plan(configured(root, folds=(0,), task_list=str(path)))
+    with pytest.raises(ValueError, match="of one fold"):
+        plan(configured(root, task_list=str(path)))
+
+
+def test_half_precision_changes_next_to_nothing(root):
+    half, single = (run(configured(root, precision=precision))[1] for precision in ("half", "single"))
+    assert abs(half["miou"] - single["miou"]) < 0.5
+    assert half["timing"]["peak_memory_gb"] > 0
 
 
 def command(root, output, *more):

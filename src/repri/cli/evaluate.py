@@ -31,6 +31,8 @@ def evaluate(
     min_pixels: Annotated[
         int | None, typer.Option(help="Of a class in an image that counts for it; default: 2048.")
     ] = None,
+    task_list: Annotated[Path | None, typer.Option(help="A file of `repri data tasks`, instead of drawing.")] = None,
+    precision: Annotated[str | None, typer.Option(help="Of stored features: half (default) or single.")] = None,
     set: Annotated[list[str] | None, typer.Option(help="A method's setting: --set lr=0.05 --set delta=0.3")] = None,
     config: Annotated[Path | None, typer.Option(help="YAML with any of these; flags override it.")] = None,
     output: Annotated[Path | None, typer.Option(help="JSON to write; -5shot is added if there are several.")] = None,
@@ -61,6 +63,8 @@ def evaluate(
         "seed": seed,
         "sampling": sampling,
         "min_pixels": min_pixels,
+        "task_list": task_list and str(task_list),
+        "precision": precision,
     }
     values = read_yaml(config) if config else {}
     values |= {name: value for name, value in flags.items() if value is not None}
@@ -69,9 +73,9 @@ def evaluate(
     if set:
         values["settings"] = (values.get("settings") or {}) | _settings(set)
     resolved = parse(EvaluationConfig, values, str(config or "repri evaluate"))
-    paths = {k: _path(output, k, len(resolved.shots)) for k in resolved.shots}
-    for path in paths.values():
-        if path is not None:
+    several = len(resolved.shots) if resolved.task_list is None else 1
+    for k in resolved.shots:
+        if path := _path(output, k, several):
             check_writable(path)
     with world() as here:
         report = _Bars() if here.first else None
@@ -81,7 +85,7 @@ def evaluate(
         if here.first:
             for k, result in results.items():
                 print_result(result)
-                if (path := paths[k]) is not None:
+                if path := _path(output, k, several):
                     save_result(result, path)
                     typer.echo(f"written: {path}")
 
@@ -186,7 +190,7 @@ def print_result(result: dict[str, Any]) -> None:
     per_class = sorted(result["per_class"].items(), key=lambda item: -item[1])
     console.print("classes: " + ", ".join(f"{name} {iou:.1f}" for name, iou in per_class), highlight=False)
     timing = result["timing"]
-    speed = f"tasks {timing['tasks_s']:.0f} s, {timing['tasks_per_s']:.0f} tasks/s"
+    speed = f"tasks {timing['tasks_s']:.0f} s, {timing['tasks_per_s']:.0f}/s, {timing['peak_memory_gb']:.1f} GB"
     console.print(f"features {timing['extraction_s']:.0f} s, {speed}", highlight=False)
 
 

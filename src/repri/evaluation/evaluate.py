@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import resource
+import sys
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
 
 from repri.data.dataset import Dataset
 from repri.data.folds import Protocol, coco_to_pascal_novel
 from repri.data.index import MIN_PIXELS, class_index
 from repri.data.open import open_dataset
-from repri.data.tasks import Sampling, TaskList, sample_tasks
+from repri.data.tasks import Sampling, TaskList, load_tasks, sample_tasks
 from repri.distributed import World
 from repri.methods import Method, build_method
 
@@ -21,6 +26,8 @@ from .runner import Outcome, images_of, run_tasks
 from .store import Extractor, FeatureStore
 
 __all__ = ["EvaluationConfig", "evaluate", "plan"]
+
+PRECISION = {"half": torch.float16, "single": torch.float32}
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,10 @@ class EvaluationConfig:
     sampling: Sampling = "queries"
     min_pixels: int = MIN_PIXELS
     """Of a class, for an image to count for it; another number is another protocol."""
+    task_list: str | None = None
+    """A file of `repri data tasks` to take instead of drawing: one fold, its own shots and runs."""
+    precision: Literal["half", "single"] = "half"
+    """Of stored features."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Of the method: steps, lr, temperature, delta, …"""
 
@@ -80,15 +91,34 @@ def plan(config: EvaluationConfig, progress: Callable[[int, int], None] | None =
     name, root = (config.test_data, config.test_root or config.root) if shifted else (config.data, config.root)
     dataset = open_dataset(str(name), root, config.split, config.protocol)
     folds = range(4 if shifted else len(dataset.folds)) if config.folds is None else config.folds
+    novel = {f: coco_to_pascal_novel(f, config.protocol) if shifted else dataset.novel(f) for f in folds}
+    if config.task_list is not None:
+        return _plan_of_list(config, dataset, method, novel)
     index = class_index(dataset, progress=progress)
     tasks = {}
     for fold in folds:
-        novel = coco_to_pascal_novel(fold, config.protocol) if shifted else dataset.novel(fold)
         for shots in config.shots:
             tasks[shots, fold] = sample_tasks(
-                dataset, novel, shots, config.tasks, config.runs, config.seed, config.sampling, config.min_pixels, index
+                *(dataset, novel[fold], shots, config.tasks, config.runs),
+                *(config.seed, config.sampling, config.min_pixels, index),
             )
     return Plan(config, dataset, method, tasks)
+
+
+def _plan_of_list(
+    config: EvaluationConfig, dataset: Dataset, method: Method, novel: Mapping[int, Sequence[int]]
+) -> Plan:
+    """The tasks of a file, which says how many shots, runs and tasks there are."""
+    if len(novel) != 1:
+        raise ValueError(f"the task list {config.task_list} is of one fold: say which, with --fold")
+    tasks = load_tasks(Path(str(config.task_list)), dataset)
+    ((fold, classes),) = novel.items()
+    for id, name in tasks.classes.items():
+        if id not in classes:
+            raise ValueError(f"the task list {config.task_list} tests {name!r}, which fold {fold} does not hold out")
+    sizes = {"shots": (tasks.shots,), "runs": len(tasks.runs), "tasks": len(tasks.runs[0])}
+    config = replace(config, **sizes, seed=tasks.seed, sampling=tasks.sampling)
+    return Plan(config, dataset, method, {(tasks.shots, fold): tasks})
 
 
 Report = Callable[[str, int, int, Counts | None], None]
@@ -106,7 +136,7 @@ def evaluate(
     extraction, stores = 0.0, {}
     for fold in planned.folds:
         extractor = extractor_for(fold)
-        store = FeatureStore(extractor, config.protocol, config.size)
+        store = FeatureStore(extractor, config.protocol, config.size, precision=PRECISION[config.precision])
         stores[fold] = {"name": extractor.name, "fingerprint": extractor.fingerprint[:16], "size": store.size}
         start = time.perf_counter()
         images = sorted({image for shots in config.shots for image in images_of(dataset, planned.tasks[shots, fold])})
@@ -133,8 +163,15 @@ def evaluate(
                 "tasks_s": timing[shots],
                 "tasks_per_s": count / timing[shots],
                 "processes": world.size,
+                "peak_memory_gb": _peak_memory(),
             },
         }
         hashes = {fold: planned.tasks[shots, fold].hash for fold in planned.folds}
         results[shots] = make_result(resolved, outcomes[shots], hashes, dict(dataset.classes), more)
     return results
+
+
+def _peak_memory() -> float:
+    """Most that this process ever held, in gigabytes."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9

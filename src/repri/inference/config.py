@@ -26,9 +26,11 @@ class InferenceConfig:
     temperature: float = 20.0
     """τ."""
     lambda_h: float | None = None
-    """Weight of the entropy H; None is 1/K."""
+    """Weight of the entropy H; None is transduction/K."""
     lambda_kl: float | None = None
-    """Weight of KL(p̂‖π); None is 1/K. With 0, π is never re-estimated."""
+    """Weight of KL(p̂‖π); None is transduction/K. With 0, π is never re-estimated."""
+    transduction: float = 1.0
+    """What the query weighs beside the support, where ``lambda_h`` and ``lambda_kl`` are None."""
     kl_increase: float = 1.0
     """Added to ``lambda_kl`` from the first re-estimation of π on."""
     t_pi: int | tuple[int, ...] | None = 10
@@ -46,10 +48,6 @@ class InferenceConfig:
     """A prototype v of the background, learned too: the logit becomes τ·[cos(z, w) − cos(z, v)] − b. It starts
     from the support's background, or halfway between it and the query pixels' mean, each weighted by its
     probability of being background under the former."""
-    prior_weight: float = 0.0
-    """How far estimates of π are drawn to ``prior_proportion``: π₁ ← π₁^(1−λ)·prior^λ. 0: not at all."""
-    prior_proportion: float = 0.15
-    """Share of the image that an object usually covers."""
     prototype: Literal["foreground", "pixels"] = "foreground"
     """w⁽⁰⁾ is the sum of unit foreground features over the number of foreground pixels, or (the
     paper's form) over all K·|Ψ| labelled pixels. The direction is the same; a shorter w turns
@@ -74,11 +72,8 @@ class InferenceConfig:
         number("lr", 0.0)
         number("temperature", 0.0, open_low=True)
         number("kl_increase", 0.0)
+        number("transduction", 0.0)
         number("epsilon", 0.0)
-        for name, top in (("prior_weight", 1), ("prior_proportion", 1)):
-            number(name, 0.0)
-            require(getattr(self, name) <= top, name, "a number in [0, 1]")
-        require(0 < self.prior_proportion < 1, "prior_proportion", "strictly between 0 and 1")
         require(self.epsilon == 0 or self.epsilon >= 1e-30, "epsilon", "0 or at least 1e-30")
         for name in ("lambda_h", "lambda_kl"):
             if getattr(self, name) is not None:
@@ -98,8 +93,9 @@ class InferenceConfig:
 
     @classmethod
     def preset(cls, name: str) -> InferenceConfig:
-        """A protocol (``clean``, ``paper``, ``official``), a variant of ``clean`` (``oracle``,
-        ``ce``, ``ce_h``), or both joined by a hyphen (``official-oracle``, ``paper-ce``).
+        """A protocol (``clean``, ``paper``, ``official``; ``original``, which is ``clean`` with the authors'
+        classifier), a variant of ``clean`` (``oracle``, ``ce``, ``ce_h``), or both joined by a hyphen
+        (``official-oracle``, ``paper-ce``).
 
         >>> InferenceConfig.preset("official").steps
         49
@@ -146,12 +142,19 @@ def _nearest(name: str, known: list[str]) -> str:
 
 
 def _presets() -> dict[str, InferenceConfig]:
-    clean = InferenceConfig()
-    paper = clean.replace(bias_unit="cosine", prototype="pixels", schedule="paper")
-    official = clean.replace(steps=49, bias_over="all", epsilon=1e-10)
+    original = InferenceConfig()
+    clean = original.replace(background="both", bias_over="none", transduction=5.0, lr=0.005)
+    paper = original.replace(bias_unit="cosine", prototype="pixels", schedule="paper")
+    official = original.replace(steps=49, bias_over="all", epsilon=1e-10)
     presets = {}
-    for protocol, base in {"": clean, "clean": clean, "paper": paper, "official": official}.items():
-        known_pi = base.replace(lambda_kl=1.0, lambda_h=0.1, t_pi=None, needs_proportion=True)
+    for protocol, base in {
+        "": clean,
+        "clean": clean,
+        "original": original,
+        "paper": paper,
+        "official": official,
+    }.items():
+        known_pi = base.replace(lambda_kl=1.0, lambda_h=0.1, lr=0.025, t_pi=None, needs_proportion=True)
         variants = {
             "": base,
             "oracle": known_pi.replace(steps=299 if protocol == "official" else 300),

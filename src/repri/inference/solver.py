@@ -153,8 +153,8 @@ def _solve(
 ) -> InferenceResult:
     passes = _passes(problem, cfg, backend)
     shots = problem.shots
-    lambda_h = 1 / shots if cfg.lambda_h is None else torch.full_like(shots, cfg.lambda_h)
-    lambda_kl = 1 / shots if cfg.lambda_kl is None else torch.full_like(shots, cfg.lambda_kl)
+    lambda_h = cfg.transduction / shots if cfg.lambda_h is None else torch.full_like(shots, cfg.lambda_h)
+    lambda_kl = cfg.transduction / shots if cfg.lambda_kl is None else torch.full_like(shots, cfg.lambda_kl)
 
     w = _initial_prototype(problem, passes, cfg)
     v = _initial_background(problem, passes, cfg, w)
@@ -164,7 +164,7 @@ def _solve(
 
     updates = cfg.reestimations() if problem.proportion is None and cfg.lambda_kl != 0 else frozenset()
     if problem.proportion is None:
-        pi = _drawn_to_prior(_marginal(initial_probability, problem.valid), cfg)  # [T, 2], background, foreground
+        pi = _marginal(initial_probability, problem.valid)  # [T, 2], background, foreground
     else:
         pi = torch.stack([1 - problem.proportion, problem.proportion], 1)
 
@@ -174,7 +174,7 @@ def _solve(
             lambda_kl = lambda_kl + cfg.kl_increase
         watched = history or callback is not None
         before = (w.clone(), b.clone()) if watched else None
-        at_once = t in updates and cfg.schedule == "authors" and cfg.prior_weight == 0
+        at_once = t in updates and cfg.schedule == "authors"
         evaluation = passes.step(w, b, v, pi, lambda_h, lambda_kl, at_once, watched)
         if at_once:
             pi = evaluation.marginal.clone(memory_format=torch.contiguous_format)
@@ -185,11 +185,11 @@ def _solve(
             if callback:
                 callback(t, step)
         if t in updates and not at_once:
-            pi = _drawn_to_prior(evaluation.marginal.clone(memory_format=torch.contiguous_format), cfg)
+            pi = evaluation.marginal.clone(memory_format=torch.contiguous_format)
 
     probability = torch.sigmoid(passes.query_logits(_direction(w, v), b * cfg.bias_slope))
     if cfg.steps in updates:
-        pi = _drawn_to_prior(_marginal(probability, problem.valid), cfg)
+        pi = _marginal(probability, problem.valid)
     area = torch.tensor([s.area_weighted for s in problem.supports], device=problem.query.device)
     return InferenceResult(
         prototype=w,
@@ -276,14 +276,6 @@ def _weighted_mean(query: Tensor, weight: Tensor, dtype: torch.dtype) -> Tensor:
 def _direction(w: Tensor, v: Tensor | None) -> Tensor:
     """[T, C] ŵ, or ŵ − v̂."""
     return unit_vectors(w) if v is None else unit_vectors(w) - unit_vectors(v)
-
-
-def _drawn_to_prior(pi: Tensor, cfg: InferenceConfig) -> Tensor:
-    """π [T, 2] with π₁^(1−λ)·prior^λ in place of π₁."""
-    if cfg.prior_weight == 0:
-        return pi
-    foreground = pi[:, 1].clamp_min(1e-12) ** (1 - cfg.prior_weight) * cfg.prior_proportion**cfg.prior_weight
-    return torch.stack([1 - foreground, foreground], 1)
 
 
 def _initial_bias(scores: Tensor, valid: Tensor, cfg: InferenceConfig) -> Tensor:

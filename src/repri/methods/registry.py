@@ -25,7 +25,11 @@ _VARIANTS = {"ce": "-ce", "ce_h": "-ce_h", "repri": "", "repri-oracle": "-oracle
 
 
 def build_method(name: str, protocol: str = "clean", settings: Mapping[str, Any] | None = None) -> Method:
-    """A method with a protocol's settings; ``settings`` override single ones, ``delta`` included."""
+    """A method with a protocol's settings.
+
+    ``settings`` override single ones; ``delta`` misleads an oracle, ``form`` takes the settings of another preset
+    than the protocol's (``original``: the authors' classifier, without a background prototype).
+    """
     values = dict(settings or {})
     if name == "prototype":
         unknown = set(values) - {"temperature"}
@@ -37,5 +41,6 @@ def build_method(name: str, protocol: str = "clean", settings: Mapping[str, Any]
         hint = f", did you mean {close[0]!r}?" if close else "."
         raise ValueError(f"no method named {name!r}{hint} Known: {', '.join(METHODS)}")
     delta = values.pop("delta", 0.0)
-    config = InferenceConfig.preset(f"{protocol}{_VARIANTS[name]}").replace(**values)
+    form = values.pop("form", protocol)
+    config = InferenceConfig.preset(f"{form}{_VARIANTS[name]}").replace(**values)
     return RePRI(name, config, delta)

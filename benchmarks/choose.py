@@ -1,0 +1,68 @@
+"""Which settings of an inference are best on base classes, for each fold: how the defaults of `clean` were chosen.
+
+    python benchmarks/choose.py --root PASCAL --extractor NAME [--tasks 100] [--shots 1,5]
+
+Tasks are drawn from the *training* images. What a fold may look at are the other folds' classes: so the score of a
+setting for fold f is its mean mIoU over the tasks of all folds but f. The choice for f is the best mean over shots.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from repri.evaluation.evaluate import EvaluationConfig, evaluate, plan
+from repri.models import load_extractor
+
+BACKGROUND: dict[str, Any] = {"background": "both", "bias_over": "none"}
+ORIGINAL: dict[str, Any] = {"form": "original"}
+
+
+def grid() -> list[dict[str, Any]]:
+    """The authors' classifier with other step sizes and temperatures; then with a background, also re-weighted."""
+    forms = [ORIGINAL | {"lr": lr, "temperature": tau} for lr, tau in itertools.product((0.005, 0.025, 0.1), (10, 20))]
+    plain = ORIGINAL | BACKGROUND
+    forms += [ORIGINAL | {"background": "support"}, plain | {"background": "support"}, plain, plain | {"steps": 0}]
+    weights = itertools.product((1.0, 2.5, 5.0, 10.0), (0.0025, 0.005, 0.01))
+    forms += [plain | {"transduction": weight, "lr": lr} for weight, lr in weights]
+    best = plain | {"transduction": 5.0, "lr": 0.005}
+    others = ({"steps": 20}, {"steps": 100}, {"temperature": 10}, {"temperature": 30}, {"t_pi": None})
+    return forms + [best | other for other in (*others, {"t_pi": (10, 20, 30, 40)}, {"kl_increase": 5.0})]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--root", required=True)
+    parser.add_argument("--extractor", required=True)
+    parser.add_argument("--layers", type=lambda text: tuple(map(int, text.split(","))))
+    parser.add_argument("--size", type=int)
+    parser.add_argument("--tasks", type=int, default=100)
+    parser.add_argument("--shots", type=lambda text: tuple(map(int, text.split(","))), default=(1, 5))
+    options = parser.parse_args()
+    common = EvaluationConfig(
+        root=options.root, split="train", shots=options.shots, size=options.size, runs=1, tasks=options.tasks, seed=1
+    )
+    load = cache(lambda: load_extractor(options.extractor, layers=options.layers))
+    head = "".join(f"{f'{k}-shot':>7}" for k in options.shots)
+    print(f"{options.tasks} training tasks a fold; mIoU {head} | base classes of fold 0 … 3, mean over shots")
+    scores = {}
+    for settings in grid():
+        results = evaluate(plan(replace(common, settings=settings)), lambda fold: load())
+        folds = np.array([[fold["miou"] for fold in result["per_fold"].values()] for result in results.values()])
+        base = [np.delete(folds.mean(0), fold).mean() for fold in range(folds.shape[1])]
+        name = " ".join(f"{key}={value}" for key, value in settings.items())
+        scores[name] = base
+        print(
+            f"{''.join(f'{x:7.1f}' for x in folds.mean(1))} | {''.join(f'{x:6.1f}' for x in base)}  {name}", flush=True
+        )
+    for fold in range(folds.shape[1]):
+        print(f"best for fold {fold}: {max(scores, key=lambda name: scores[name][fold])}")
+
+
+if __name__ == "__main__":
+    main()

@@ -22,9 +22,9 @@ import torch
 from repri.data.dataset import Dataset
 from repri.data.index import class_index
 from repri.data.open import open_dataset
+from repri.data.store import Extractor, FeatureStore
 from repri.data.tasks import TaskList, sample_tasks
 from repri.evaluation.runner import images_of, run_tasks
-from repri.evaluation.store import Extractor, FeatureStore
 from repri.methods import build_method
 from repri.models import load_extractor
 

@@ -20,7 +20,9 @@ def evaluate(
     shots: Annotated[str | None, typer.Option(help="1 (default), or several: 1,5,10.")] = None,
     method: Annotated[str | None, typer.Option(help="repri (default), repri-oracle, ce, ce_h, prototype.")] = None,
     protocol: Annotated[str | None, typer.Option(help="clean (default), official or paper.")] = None,
-    extractor: Annotated[str | None, typer.Option(help="A name, hub:NAME or a model folder.")] = None,
+    extractor: Annotated[
+        str | None, typer.Option(help="A name, hub:NAME, a folder or a trained file; with {fold}.")
+    ] = None,
     weights: Annotated[str | None, typer.Option(help="A file or known name; {fold} is replaced.")] = None,
     layers: Annotated[str | None, typer.Option(help="Of the extractor, with commas: -1 or -3,-1.")] = None,
     size: Annotated[int | None, typer.Option(help="Long side in pixels.")] = None,
@@ -116,20 +118,26 @@ def _path(output: Path | None, shots: int, several: int) -> Path | None:
 
 
 def _extractors(config):
-    """fold → extractor; the same one again where the weights do not depend on the fold."""
+    """fold → extractor; the same one again where neither its name nor its weights depend on the fold."""
     from functools import cache
 
     from repri.models import load_extractor
 
-    @cache
-    def load(weights: str | None):
-        options = {} if config.extractor == "filters" else {"layers": config.layers, "combine": config.combine}
-        device = os.environ.get("REPRI_DEVICE", "cpu")
-        if config.extractor != "filters":
-            options["device"] = device
-        return load_extractor(config.extractor, weights, **options)
+    options: dict[str, Any] = {} if config.extractor == "filters" else {"device": os.environ.get("REPRI_DEVICE", "cpu")}
+    if config.extractor != "filters" and not config.extractor.endswith(".safetensors"):
+        options |= {"combine": config.combine}
+    if config.layers is not None:
+        options |= {"layers": config.layers}
 
-    return lambda fold: load(config.weights and config.weights.replace("{fold}", str(fold)))
+    @cache
+    def load(name: str, weights: str | None):
+        return load_extractor(name, weights, **options)
+
+    def of_fold(fold: int):
+        name, weights = (text and text.replace("{fold}", str(fold)) for text in (config.extractor, config.weights))
+        return load(name, weights)
+
+    return of_fold
 
 
 class _Bars:

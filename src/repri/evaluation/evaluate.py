@@ -16,6 +16,7 @@ from repri.data.dataset import Dataset
 from repri.data.folds import Protocol, coco_to_pascal_novel
 from repri.data.index import MIN_PIXELS, class_index
 from repri.data.open import open_dataset
+from repri.data.store import Extractor, FeatureStore
 from repri.data.tasks import Sampling, TaskList, load_tasks, sample_tasks
 from repri.distributed import World
 from repri.methods import Method, build_method
@@ -23,7 +24,6 @@ from repri.methods import Method, build_method
 from .metrics import Counts
 from .results import make_result
 from .runner import Outcome, images_of, run_tasks
-from .store import Extractor, FeatureStore
 
 __all__ = ["EvaluationConfig", "evaluate", "plan"]
 

@@ -15,12 +15,12 @@ from repri.data.folds import Protocol
 from repri.data.images import IGNORE
 from repri.data.parallel import parallel
 from repri.data.resize import Geometry, resize_mask, restore
+from repri.data.store import FeatureStore
 from repri.data.tasks import Task, TaskList
 from repri.distributed import World
 from repri.methods import Episode, Method, true_proportion
 
 from .metrics import Counts, count_pixels
-from .store import FeatureStore
 
 __all__ = ["Outcome", "TaskScore", "images_of", "run_tasks"]
 

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from repri.files import atomic
 
-__all__ = ["Checkpoint", "load_exactly", "read_checkpoint", "save_checkpoint"]
+__all__ = ["Checkpoint", "load_exactly", "read_checkpoint", "read_tensors", "save_checkpoint"]
 
 
 class Checkpoint(NamedTuple):
@@ -44,7 +44,7 @@ class Checkpoint(NamedTuple):
 def read_checkpoint(path: str | Path) -> Checkpoint:
     """Read and recognise a weights file; one sentence if it is neither safe nor known."""
     path = Path(path)
-    raw, metadata = _read(path)
+    raw, metadata = read_tensors(path)
     if "repri" in metadata:
         return Checkpoint(path, "repri", raw, _own_config(path, metadata["repri"]))
     if isinstance(raw.get("state_dict"), dict):
@@ -96,7 +96,8 @@ def save_checkpoint(path: str | Path, state: dict[str, Tensor], config: dict[str
         save_file(tensors, temporary, metadata={"repri": json.dumps(config, sort_keys=True)})
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+def read_tensors(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """The content of a weights file as it is, and the metadata of a safetensors one."""
     if not path.is_file():
         raise ValueError(f"no weights file at {path}")
     try:

@@ -110,14 +110,30 @@ class NetworkExtractor(FeatureExtractor):
         self.network = network.eval().requires_grad_(False).to(self.device)
         self.stride = strides[layers[-1]]
         self.channels = sum(widths) if combine == "concat" else widths[0]
+        self.run = self.network  # what is executed: may be replaced by a faster equivalent
+        precision = "autocast" if self.device.type == "cuda" else "float32"
+        facts = [repr(self.network), description, self.layers, self.combine, self.rule, precision]
+        # Not of the name: the same model from two places has the same features.
+        self._fingerprint = fingerprint_of(facts, self.network.state_dict().items())
         self.head = None
         if head is not None:
-            if not isinstance(getattr(head, "out_channels", None), int):
-                raise ValueError(f"{name}: a head must say how many channels it gives, as out_channels")
-            self.channels = int(head.out_channels)  # ty: ignore[invalid-argument-type]
-            self.head = copy.deepcopy(head).eval().requires_grad_(False).to(self.device)
-        self.run = self.network  # what is executed: may be replaced by a faster equivalent
-        self._fingerprint = self._hash(description)
+            self._put_on(head)
+
+    def _put_on(self, head: nn.Module) -> None:
+        if not isinstance(getattr(head, "out_channels", None), int):
+            raise ValueError(f"{self.name}: a head must say how many channels it gives, as out_channels")
+        self.channels = int(head.out_channels)  # ty: ignore[invalid-argument-type]
+        self.stride //= int(getattr(head, "upsample", 1))
+        self.head = copy.deepcopy(head).eval().requires_grad_(False).to(self.device)
+        self._fingerprint = fingerprint_of([self._fingerprint, repr(head)], head.state_dict().items())
+
+    def with_head(self, head: nn.Module) -> NetworkExtractor:
+        """The same network with a head on top, which it has not yet."""
+        if self.head is not None:
+            raise ValueError(f"{self.name} has a head already")
+        other = copy.copy(self)
+        other._put_on(head)
+        return other
 
     def _forward(self, images: Tensor) -> Tensor:
         with torch.autocast(self.device.type, enabled=self.device.type == "cuda"):
@@ -130,14 +146,6 @@ class NetworkExtractor(FeatureExtractor):
         ]
         features = torch.cat(maps, 1) if self.combine == "concat" else torch.stack(maps).mean(0)
         return features if self.head is None else self.head(features)
-
-    def _hash(self, description: object) -> str:
-        """Not of the name: the same model from two places has the same features."""
-        modules = {"network": self.network} | ({} if self.head is None else {"head": self.head})
-        tensors = ((f"{part}.{key}", value) for part, m in modules.items() for key, value in m.state_dict().items())
-        precision = "autocast" if self.device.type == "cuda" else "float32"
-        facts = [repr(self.network), description, self.layers, self.combine, self.rule, repr(self.head), precision]
-        return fingerprint_of(facts, tensors)
 
     @property
     def fingerprint(self) -> str:

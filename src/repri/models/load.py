@@ -14,6 +14,7 @@ from .checkpoints import Checkpoint, load_exactly, read_checkpoint
 from .extractor import FeatureExtractor, NetworkExtractor
 from .fast import accelerate
 from .filters import FilterBank
+from .heads import is_head, load_head
 from .hub import HubBackbone, TimmBackbone, pick_layers
 from .pspnet import PSPNet
 from .resnet import DEPTHS, ResNet
@@ -41,7 +42,8 @@ def load_extractor(
 
     name          ``pspnet-resnet50``, ``pspnet-resnet101``, ``pspnet-vgg16[_bn]``; the backbone alone
                   (``resnet50`` …); ``hub:facebook/dinov2-small`` or ``hub:FOLDER`` (or just a folder)
-                  through transformers; ``timm:resnet50d``; ``filters``, which needs no weights
+                  through transformers; ``timm:resnet50d``; ``filters``, which needs no weights; or a
+                  ``.safetensors`` file that ``repri train`` wrote
     weights       a file of any kind that ``repri.models.checkpoints`` knows, or the name of one that
                   ``repri weights get`` has fetched; None leaves the network untrained, with a warning
     layers        which to take, by name or index: ``layer1`` … ``layer4``, ``bottleneck`` (PSPNet's
@@ -53,6 +55,8 @@ def load_extractor(
     architecture  ``stem`` ("deep", "plain"; told by the weights), ``stride_in`` ("3x3", "1x1"), ``bn_eps``
     """
     options: dict[str, Any] = {"combine": combine, "head": head, "device": device}
+    if name.endswith(".safetensors"):
+        return _load_trained(Path(name).expanduser(), weights, layers, device=device, fast=fast, compile=compile)
     if name == "filters":
         elsewhere = None if str(device) == "cpu" else device
         _refuse(name, weights=weights, layers=layers, head=head, device=elsewhere, **architecture)
@@ -80,6 +84,23 @@ def load_extractor(
     if compile:
         extractor.run = torch.compile(extractor.run)  # ty: ignore[invalid-assignment]
     return extractor
+
+
+def _load_trained(
+    path: Path, weights: str | Path | None, layers: Sequence[str | int] | None, **options: Any
+) -> FeatureExtractor:
+    """A PSPNet, or a head on the extractor that its file names; ``weights`` says where that one's are now."""
+    if not is_head(path):
+        _refuse(str(path), weights=weights)
+        return load_extractor(f"pspnet-{read_checkpoint(path).config['backbone']}", path, layers=layers, **options)
+    _refuse(str(path), layers=layers)
+    head, base = load_head(path)
+    under = load_extractor(
+        base["name"], weights or base["weights"], layers=base["layers"], combine=base["combine"], **options
+    )
+    if not isinstance(under, NetworkExtractor) or under.fingerprint != base["fingerprint"]:
+        raise ValueError(f"{path} was trained on another {base['name']} than the one that is here: its weights differ")
+    return under.with_head(head)
 
 
 def build_backbone(name: str, **architecture: Any) -> ResNet | VGG16:

@@ -19,10 +19,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from repri.data.images import read_image
-from repri.data.parallel import parallel
-from repri.data.resize import Geometry, ResizeRule, geometry, resize_image
 from repri.files import atomic, cache_folder
+
+from .images import read_image
+from .parallel import parallel
+from .resize import Geometry, ResizeRule, geometry, resize_image
 
 __all__ = ["Extractor", "FeatureStore", "default_budget"]
 

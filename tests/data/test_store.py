@@ -5,7 +5,7 @@ import threading
 import pytest
 import torch
 
-from repri.evaluation.store import FeatureStore, default_budget
+from repri.data.store import FeatureStore, default_budget
 from repri.models.extractor import FeatureExtractor, InputRule
 from tests.data.make import save_picture
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from . import data, demo, evaluate, info, weights
+from . import data, demo, evaluate, info, train, weights
 
 __all__ = ["app", "main"]
 
@@ -22,6 +22,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("info")(info.info)
+app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(evaluate.compare)
 app.add_typer(data.app, name="data")

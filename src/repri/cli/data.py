@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from .common import Bars
 
 app = typer.Typer(
     help="Data sets: get and prepare, verify, draw tasks, look at them, convert annotations.",
@@ -23,24 +23,6 @@ Shots = Annotated[int, typer.Option(help="Support images per task.")]
 Seed = Annotated[int, typer.Option(help="The same seed draws the same tasks.")]
 MinPixels = Annotated[int, typer.Option(help="Of a class in an image that counts for it.")]
 Sampling = Annotated[str, typer.Option(help="queries (the authors' way) or classes (evenly).")]
-
-
-@contextmanager
-def bars() -> Generator[Callable[[str, int, int], None]]:
-    """A function (what, done, total) that shows a progress bar for each thing done."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    tasks = {}
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-
-        def show(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = progress.add_task(what, total=total or None)
-            progress.update(tasks[what], completed=done, total=total or None)
-
-        yield show
 
 
 @app.command()
@@ -60,11 +42,11 @@ def get(
     lists = {split: path for split, path in (("train", train_list), ("val", val_list)) if path}
     if name == "coco" and lists:
         raise ValueError("COCO's lists follow from its annotations: --train-list and --val-list are for pascal")
-    with bars() as report:
+    with Bars() as bars:
         if name == "pascal":
-            get_pascal(root, report, mirror=mirror, lists=lists, keep_archives=keep_archives)
+            get_pascal(root, bars.show, mirror=mirror, lists=lists, keep_archives=keep_archives)
         else:
-            get_coco(root, report, mirror=mirror, keep_archives=keep_archives)
+            get_coco(root, bars.show, mirror=mirror, keep_archives=keep_archives)
     typer.echo(f"{name} is ready in {root}; check it with: repri data verify {name} --root {root}")
 
 
@@ -80,11 +62,11 @@ def verify(
     from repri.data.verify import doubled_images, verify
 
     found, opened = [], []
-    with bars() as report:
+    with Bars() as bars:
         for split in splits_of(name):
             dataset = open_dataset(name, root, split, _protocol(protocol))
             opened.append(dataset)
-            found.append(verify(dataset, progress=lambda *p, s=split: report(f"open {s}", *p)))
+            found.append(verify(dataset, progress=lambda *p, s=split: bars.show(f"open {s}", *p)))
     problems = [problem for result in found for problem in result.problems]
     doubled = doubled_images(opened)
     if name in ("pascal", "coco"):
@@ -131,8 +113,8 @@ def _tasks(name, root, split, protocol, fold, shots, tasks, runs, seed, sampling
 
     dataset = open_dataset(name, root, split, _protocol(protocol))
     novel = dataset.novel(fold)
-    with bars() as report:
-        index = class_index(dataset, progress=lambda *p: report("count classes", *p))
+    with Bars() as bars:
+        index = class_index(dataset, progress=lambda *p: bars.show("count classes", *p))
     return dataset, sample_tasks(dataset, novel, shots, tasks, runs, seed, sampling, min_pixels, index)
 
 

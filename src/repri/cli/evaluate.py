@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from .common import Bars, counting, settings_of
+
 
 def evaluate(
     data: Annotated[str | None, typer.Option(help="pascal, coco or a YAML file.")] = None,
@@ -73,17 +75,17 @@ def evaluate(
     if fold is not None:
         values["folds"] = None if fold == "all" else _numbers(fold, "--fold")
     if set:
-        values["settings"] = (values.get("settings") or {}) | _settings(set)
+        values["settings"] = (values.get("settings") or {}) | settings_of(set)
     resolved = parse(EvaluationConfig, values, str(config or "repri evaluate"))
     several = len(resolved.shots) if resolved.task_list is None else 1
     for k in resolved.shots:
         if path := _path(output, k, several):
             check_writable(path)
     with world() as here:
-        report = _Bars() if here.first else None
-        with report or nullcontext():
-            planned = plan(resolved, report.count if report else None)
-            results = run(planned, _extractors(resolved), here, report.show if report else None)
+        bars = Bars() if here.first else None
+        with bars or nullcontext():
+            planned = plan(resolved, counting(bars))
+            results = run(planned, _extractors(resolved), here, _report(bars) if bars else None)
         if here.first:
             for k, result in results.items():
                 print_result(result)
@@ -97,18 +99,6 @@ def _numbers(text: str, name: str) -> list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise ValueError(f"{name} takes whole numbers with commas, got {text!r}") from None
-
-
-def _settings(pairs: list[str]) -> dict[str, Any]:
-    import yaml
-
-    values = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise ValueError(f"--set takes name=value, got {pair!r}")
-        values[name] = yaml.safe_load(value)
-    return values
 
 
 def _path(output: Path | None, shots: int, several: int) -> Path | None:
@@ -140,36 +130,14 @@ def _extractors(config):
     return of_fold
 
 
-class _Bars:
+def _report(bars: Bars):
     """Progress with the running mIoU."""
+    from repri.evaluation.metrics import running_miou
 
-    def __init__(self):
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    def show(what: str, done: int, total: int, counts) -> None:
+        bars.show(what, done, total, "" if counts is None else f"mIoU {running_miou(counts):.1f}")
 
-        columns = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TimeRemainingColumn())
-        self.progress = Progress(*columns, TextColumn("{task.fields[miou]}"), console=Console(stderr=True))
-        self.tasks = {}
-
-    def __enter__(self):
-        self.progress.__enter__()
-        return self
-
-    def __exit__(self, *details):
-        self.progress.__exit__(*details)
-
-    def count(self, done: int, total: int) -> None:
-        self.show("count classes", done, total, None)
-
-    def show(self, what: str, done: int, total: int, counts) -> None:
-        if what not in self.tasks:
-            self.tasks[what] = self.progress.add_task(what, total=total, miou="")
-        text = ""
-        if counts is not None:
-            from repri.evaluation.metrics import running_miou
-
-            text = f"mIoU {running_miou(counts):.1f}"
-        self.progress.update(self.tasks[what], completed=done, total=total, miou=text)
+    return show
 
 
 def print_result(result: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from PIL import Image
 
 from .images import IGNORE
 
-__all__ = ["AUGMENTATIONS", "Augmentation", "augment"]
+__all__ = ["AUGMENTATIONS", "Augmentation", "augment", "flips"]
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,7 @@ def augment(
     image: np.ndarray, mask: np.ndarray, how: Augmentation, seed: int, epoch: int, index: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Picture [H, W, 3] and mask [H, W], uint8, changed alike; what a rotation or crop uncovers is black and 255."""
-    draw = random.Random(f"{seed}/{epoch}/{index}").random
-    # Every number is drawn whether it is needed or not: switching one transform on leaves the others as they were.
-    size, angle, top, left, mirror, vertical = (draw() for _ in range(6))
+    size, angle, top, left, *_ = _draws(seed, epoch, index)
     if how.scale is not None:
         low, high = how.scale
         factor = math.exp(math.log(low) + size * math.log(high / low))
@@ -66,11 +64,24 @@ def augment(
         mask = np.asarray(Image.fromarray(mask).rotate(degrees, Image.Resampling.NEAREST, fillcolor=IGNORE))
     if how.crop is not None:
         image, mask = _crop(image, mask, how.crop, top, left)
-    if how.mirror and mirror < 0.5:
+    mirrored, upside_down = flips(how, seed, epoch, index)
+    if mirrored:
         image, mask = image[:, ::-1], mask[:, ::-1]
-    if how.vertical and vertical < 0.5:
+    if upside_down:
         image, mask = image[::-1], mask[::-1]
     return np.ascontiguousarray(image), np.ascontiguousarray(mask)
+
+
+def flips(how: Augmentation, seed: int, epoch: int, index: int) -> tuple[bool, bool]:
+    """Whether :func:`augment` turns this image left ↔ right, and top ↔ bottom."""
+    *_, mirror, vertical = _draws(seed, epoch, index)
+    return how.mirror and mirror < 0.5, how.vertical and vertical < 0.5
+
+
+def _draws(seed: int, epoch: int, index: int) -> list[float]:
+    """All numbers, whether they are needed or not: switching one transform on leaves the others as they were."""
+    draw = random.Random(f"{seed}/{epoch}/{index}").random
+    return [draw() for _ in range(6)]
 
 
 def _crop(image: np.ndarray, mask: np.ndarray, side: int, top: float, left: float) -> tuple[np.ndarray, np.ndarray]:

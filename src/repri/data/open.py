@@ -28,6 +28,7 @@ from .coco import open_annotations
 from .dataset import Dataset, Sample, Source, class_folders, pairs_in, read_list
 from .folds import COCO, PASCAL, Protocol, contiguous_folds, interleaved_folds, numbered
 from .images import IGNORE, MaskKind
+from .scenes import scenes_file
 
 __all__ = ["open_dataset", "splits_of"]
 
@@ -35,7 +36,7 @@ __all__ = ["open_dataset", "splits_of"]
 def open_dataset(
     name: str | Path, root: Path | str | None = None, split: str = "val", protocol: Protocol = "clean"
 ) -> Dataset:
-    """``pascal`` or ``coco`` under ``root``, or the data set that a YAML file describes."""
+    """``pascal`` or ``coco`` under ``root``, the generated ``scenes``, or the data set that a YAML file describes."""
     if str(name) in ("pascal", "coco"):
         if root is None:
             raise ValueError(f"{name} needs --root, the folder that `repri data get {name} --root FOLDER` fills")
@@ -55,9 +56,11 @@ def splits_of(name: str | Path) -> tuple[str, ...]:
 
 
 def _checked_yaml(name: str | Path) -> Path:
-    path = Path(name)
+    path = scenes_file() if str(name) == "scenes" else Path(name)
     if path.suffix not in (".yaml", ".yml"):
-        raise ValueError(f"no data set named {str(name)!r}: give pascal, coco or a YAML file that describes yours")
+        raise ValueError(
+            f"no data set named {str(name)!r}: give pascal, coco, scenes or a YAML file that describes yours"
+        )
     return path
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "ResizeRule",
     "Resized",
     "geometry",
+    "on_corners",
     "resize",
     "resize_image",
     "resize_mask",
@@ -149,3 +150,8 @@ def restore(values: Tensor, where: Geometry, align_corners: bool = False) -> Ten
     cut = full[..., :height, :width]
     whole = F.interpolate(cut, where.original, mode="bilinear", align_corners=False)
     return whole.reshape(*values.shape[:-2], *where.original)
+
+
+def on_corners(cells: tuple[int, int], full: tuple[int, int], stride: int) -> bool:
+    """Whether outer cells lie on the outer pixels, as those of strided convolutions on 8n + 1 pixels do."""
+    return all((h - 1) * stride + 1 == side for h, side in zip(cells, full, strict=True))

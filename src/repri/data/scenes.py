@@ -8,13 +8,22 @@ the objective does, on any machine, without a download.
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
+import yaml
+from PIL import Image
 from torch import Tensor
 
-__all__ = ["SceneTask", "make_task"]
+from repri.files import cache_folder, new_folder
+
+from .images import write_mask
+
+__all__ = ["SceneTask", "make_dataset", "make_task", "scenes_file"]
+
+CLASSES = ("stripes", "checks", "spots", "grain", "fine stripes", "fine checks", "fine spots", "fine grain")
 
 
 class SceneTask(NamedTuple):
@@ -46,6 +55,52 @@ def make_task(seed: int, shots: int = 1, size: int = 256) -> SceneTask:
     return SceneTask(images[:-1], masks[:-1], images[-1], masks[-1])
 
 
+def scenes_file() -> Path:
+    """The YAML of the data set ``scenes``, which is drawn into the cache when it is first wanted."""
+    folder = cache_folder() / "scenes-1"
+    if not (folder / "data.yaml").is_file():
+        make_dataset(folder)
+    return folder / "data.yaml"
+
+
+def make_dataset(root: Path, train: int = 160, val: int = 64, size: int = 193, seed: int = 0) -> None:
+    """Draw a data set of eight textures in four folds, two objects in each scene, into a new folder."""
+    g = torch.Generator().manual_seed(seed)
+    textures = [
+        Texture(name.split()[-1], 7.0 if name.startswith("fine") else 15.0, torch.rand(2, 3, generator=g) * 0.7 + 0.15)
+        for name in CLASSES
+    ]
+    with new_folder(root) as folder:
+        for split, count in (("train", train), ("val", val)):
+            (folder / split / "images").mkdir(parents=True)
+            for n in range(count):
+                ids = (torch.randperm(len(CLASSES), generator=g)[:2] + 1).tolist()
+                ids[0] = n % len(CLASSES) + 1
+                image, mask = _make_labelled_scene(textures, ids, size, g)
+                pixels = (image.movedim(0, -1) * 255).round().to(torch.uint8).numpy()
+                Image.fromarray(pixels).save(folder / split / "images" / f"{split}{n:03}.png")
+                write_mask(mask.numpy(), folder / split / "masks" / f"{split}{n:03}.png")
+        settings = {
+            "name": "scenes",
+            "classes": list(CLASSES),
+            "splits": {split: {"images": f"{split}/images", "masks": f"{split}/masks"} for split in ("train", "val")},
+            "folds": {"interleaved": 4},
+        }
+        (folder / "data.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
+
+
+def _make_labelled_scene(
+    textures: list[Texture], ids: list[int], size: int, g: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """One image [3, H, W] with an object of each of the classes, the first on top, and the mask [H, W] of ids."""
+    image, mask = _render(_random_texture(g), size, g), torch.zeros(size, size, dtype=torch.uint8)
+    for id in reversed(ids):
+        where = _blob(size, (0.25, 0.75), (0.18, 0.3), g)
+        image = torch.where(where, _render(textures[id - 1], size, g), image)
+        mask[where] = id
+    return _lit(image, size, g), mask
+
+
 def _make_scene(target: Texture, size: int, g: torch.Generator) -> tuple[Tensor, Tensor]:
     """One image [3, H, W] and the mask [H, W] of the target in it."""
     image = _render(_random_texture(g), size, g)
@@ -55,10 +110,14 @@ def _make_scene(target: Texture, size: int, g: torch.Generator) -> tuple[Tensor,
     image = torch.where(distractor, _render(_random_texture(g), size, g), image)
     mask = _blob(size, (0.3, 0.7), (0.15, 0.3), g)
     image = torch.where(mask, _render(target, size, g), image)
+    return _lit(image, size, g), mask.to(torch.uint8)
 
+
+def _lit(image: Tensor, size: int, g: torch.Generator) -> Tensor:
+    """Under uneven light, a little blurred, with a camera's noise."""
     light = 0.75 + 0.5 * _smooth_noise(size, size / 2, g)
     image = F.avg_pool2d((image * light)[None], 3, 1, 1)[0] + 0.03 * torch.randn(3, size, size, generator=g)
-    return image.clamp(0, 1), mask.to(torch.uint8)
+    return image.clamp(0, 1)
 
 
 def _random_texture(g: torch.Generator) -> Texture:

@@ -14,7 +14,7 @@ from repri.data.dataset import Dataset
 from repri.data.folds import Protocol
 from repri.data.images import IGNORE
 from repri.data.parallel import parallel
-from repri.data.resize import Geometry, resize_mask, restore
+from repri.data.resize import Geometry, on_corners, resize_mask, restore
 from repri.data.store import FeatureStore
 from repri.data.tasks import Task, TaskList
 from repri.distributed import World
@@ -144,8 +144,3 @@ def _true_share(mask: Tensor, cells: tuple[int, int]) -> float:
     """π*₁ at feature size, strictly between 0 and 1."""
     edge = 1e-6
     return min(max(float(true_proportion(mask[None], cells)[0]), edge), 1 - edge)
-
-
-def on_corners(cells: tuple[int, int], full: tuple[int, int], stride: int) -> bool:
-    """Whether outer cells lie on the outer pixels, as those of strided convolutions on 8n + 1 pixels do."""
-    return all((h - 1) * stride + 1 == side for h, side in zip(cells, full, strict=True))

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from repri.evaluation.results import Comparison
 from repri.files import atomic
 
-__all__ = ["plot_comparison"]
+__all__ = ["plot_comparison", "plot_training"]
 
 
 def plot_comparison(compared: Sequence[Comparison], path: Path) -> None:
     """mIoU of each result with its 95 % interval, folds as dots."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ImportError("pictures need matplotlib: pip install 'repri[plot]'") from None
-    figure = Figure(figsize=(7, 0.9 + 0.45 * len(compared)), layout="constrained", dpi=110)
+    figure = _figure(7, 0.9 + 0.45 * len(compared))
     axes = figure.subplots()
     for row, item in enumerate(compared):
         found = item.result
@@ -34,3 +32,32 @@ def plot_comparison(compared: Sequence[Comparison], path: Path) -> None:
     axes.grid(axis="x", alpha=0.3)
     with atomic(path) as temporary:
         figure.savefig(temporary)
+
+
+def plot_training(folder: Path) -> Path:
+    """Loss and base mIoU over the epochs of a run; returns ``folder/log.png``."""
+    path = folder / "log.csv"
+    try:
+        rows = list(csv.DictReader(path.read_text().splitlines()))
+    except OSError as error:
+        raise ValueError(f"{folder} is no run of `repri train`: {path}: {error.strerror}") from None
+    figure = _figure(7, 2.6)
+    left, right = figure.subplots(1, 2)
+    left.plot([int(row["epoch"]) for row in rows], [float(row["loss"]) for row in rows], "o-", markersize=3)
+    scored = [row for row in rows if row["base_miou"]]
+    right.plot([int(row["epoch"]) for row in scored], [float(row["base_miou"]) for row in scored], "o-", markersize=3)
+    for axes, title in ((left, "training loss"), (right, "mIoU of the base classes, validation")):
+        axes.set_title(title, fontsize=9)
+        axes.set_xlabel("epoch", fontsize=8)
+        axes.grid(alpha=0.3)
+    with atomic(folder / "log.png") as temporary:
+        figure.savefig(temporary)
+    return folder / "log.png"
+
+
+def _figure(width: float, height: float) -> Any:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError("pictures need matplotlib: pip install 'repri[plot]'") from None
+    return Figure(figsize=(width, height), layout="constrained", dpi=110)

@@ -13,7 +13,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["IMAGENET", "FeatureExtractor", "InputRule", "NetworkExtractor", "fingerprint_of"]
+__all__ = ["IMAGENET", "FeatureExtractor", "HeadedExtractor", "InputRule", "NetworkExtractor", "fingerprint_of"]
 
 
 class InputRule(NamedTuple):
@@ -72,12 +72,11 @@ class FeatureExtractor(ABC):
 
 
 class NetworkExtractor(FeatureExtractor):
-    """A network that names its layers, those of them that are taken, and an optional head on top.
+    """A network that names its layers, and those of them that are taken.
 
     ``network``   images → ``{layer: [B, C, h, w]}``, with ``channels`` and ``strides`` by layer
     ``layers``    which to take; several are brought to the grid of the last
     ``combine``   ``"concat"`` along channels, or ``"mean"`` of layers of equal width
-    ``head``      applied to the result (a base-trained projection, say); must have ``out_channels``
     ``description``  what the fingerprint must know of the network beyond its modules and weights
     """
 
@@ -88,7 +87,6 @@ class NetworkExtractor(FeatureExtractor):
         layers: Sequence[str],
         rule: InputRule = IMAGENET,
         combine: Literal["concat", "mean"] = "concat",
-        head: nn.Module | None = None,
         device: str | torch.device = "cpu",
         description: object = None,
     ):
@@ -115,25 +113,6 @@ class NetworkExtractor(FeatureExtractor):
         facts = [repr(self.network), description, self.layers, self.combine, self.rule, precision]
         # Not of the name: the same model from two places has the same features.
         self._fingerprint = fingerprint_of(facts, self.network.state_dict().items())
-        self.head = None
-        if head is not None:
-            self._put_on(head)
-
-    def _put_on(self, head: nn.Module) -> None:
-        if not isinstance(getattr(head, "out_channels", None), int):
-            raise ValueError(f"{self.name}: a head must say how many channels it gives, as out_channels")
-        self.channels = int(head.out_channels)  # ty: ignore[invalid-argument-type]
-        self.stride //= int(getattr(head, "upsample", 1))
-        self.head = copy.deepcopy(head).eval().requires_grad_(False).to(self.device)
-        self._fingerprint = fingerprint_of([self._fingerprint, repr(head)], head.state_dict().items())
-
-    def with_head(self, head: nn.Module) -> NetworkExtractor:
-        """The same network with a head on top, which it has not yet."""
-        if self.head is not None:
-            raise ValueError(f"{self.name} has a head already")
-        other = copy.copy(self)
-        other._put_on(head)
-        return other
 
     def _forward(self, images: Tensor) -> Tensor:
         with torch.autocast(self.device.type, enabled=self.device.type == "cuda"):
@@ -144,8 +123,28 @@ class NetworkExtractor(FeatureExtractor):
             m if m.shape[-2:] == size else F.interpolate(m, size=size, mode="bilinear", align_corners=False)
             for m in maps
         ]
-        features = torch.cat(maps, 1) if self.combine == "concat" else torch.stack(maps).mean(0)
-        return features if self.head is None else self.head(features)
+        return torch.cat(maps, 1) if self.combine == "concat" else torch.stack(maps).mean(0)
+
+    @property
+    def fingerprint(self) -> str:
+        return self._fingerprint
+
+
+class HeadedExtractor(FeatureExtractor):
+    """Another extractor with a module on top, which must have ``out_channels`` (and ``upsample``, if it does)."""
+
+    def __init__(self, under: FeatureExtractor, head: nn.Module):
+        if not isinstance(getattr(head, "out_channels", None), int):
+            raise ValueError(f"{under.name}: a head must say how many channels it gives, as out_channels")
+        self.under, self.name, self.rule = under, f"{under.name} with a head", under.rule
+        self.channels = int(head.out_channels)  # ty: ignore[invalid-argument-type]
+        self.stride = under.stride // int(getattr(head, "upsample", 1))
+        device = getattr(under, "device", "cpu")
+        self.head = copy.deepcopy(head).eval().requires_grad_(False).to(device)
+        self._fingerprint = fingerprint_of([under.fingerprint, repr(head)], head.state_dict().items())
+
+    def _forward(self, images: Tensor) -> Tensor:
+        return self.head(self.under._forward(images))
 
     @property
     def fingerprint(self) -> str:

@@ -11,7 +11,7 @@ import torch
 import torch.nn as nn
 
 from .checkpoints import Checkpoint, load_exactly, read_checkpoint
-from .extractor import FeatureExtractor, NetworkExtractor
+from .extractor import FeatureExtractor, HeadedExtractor, NetworkExtractor
 from .fast import accelerate
 from .filters import FilterBank
 from .heads import is_head, load_head
@@ -20,7 +20,7 @@ from .pspnet import PSPNet
 from .resnet import DEPTHS, ResNet
 from .vgg import VGG16
 
-__all__ = ["NAMES", "build_backbone", "load_checkpoint", "load_extractor"]
+__all__ = ["NAMES", "build_backbone", "find_weights", "load_checkpoint", "load_extractor"]
 
 BACKBONES = (*DEPTHS, "vgg16", "vgg16_bn")
 NAMES = ("filters", *(f"pspnet-{name}" for name in BACKBONES), *BACKBONES)
@@ -54,12 +54,15 @@ def load_extractor(
     compile       also ``torch.compile`` it: slow to start, worth it for thousands of images
     architecture  ``stem`` ("deep", "plain"; told by the weights), ``stride_in`` ("3x3", "1x1"), ``bn_eps``
     """
-    options: dict[str, Any] = {"combine": combine, "head": head, "device": device}
+    if head is not None:
+        same: dict[str, Any] = {"layers": layers, "combine": combine, "device": device, "fast": fast}
+        return HeadedExtractor(load_extractor(name, weights, compile=compile, **same, **architecture), head)
+    options: dict[str, Any] = {"combine": combine, "device": device}
     if name.endswith(".safetensors"):
         return _load_trained(Path(name).expanduser(), weights, layers, device=device, fast=fast, compile=compile)
     if name == "filters":
         elsewhere = None if str(device) == "cpu" else device
-        _refuse(name, weights=weights, layers=layers, head=head, device=elsewhere, **architecture)
+        _refuse(name, weights=weights, layers=layers, device=elsewhere, **architecture)
         return FilterBank()
     if name.startswith("timm:"):
         _refuse(name, weights=weights, **architecture)
@@ -98,9 +101,9 @@ def _load_trained(
     under = load_extractor(
         base["name"], weights or base["weights"], layers=base["layers"], combine=base["combine"], **options
     )
-    if not isinstance(under, NetworkExtractor) or under.fingerprint != base["fingerprint"]:
+    if under.fingerprint != base["fingerprint"]:
         raise ValueError(f"{path} was trained on another {base['name']} than the one that is here: its weights differ")
-    return under.with_head(head)
+    return HeadedExtractor(under, head)
 
 
 def build_backbone(name: str, **architecture: Any) -> ResNet | VGG16:
@@ -146,7 +149,7 @@ def _build(name: str, weights: str | Path | None, architecture: dict[str, Any], 
         warnings.warn(f"{name} without weights is untrained: its features mean nothing yet", stacklevel=3)
         backbone = build_backbone(backbone_name, **architecture)
         return PSPNet(backbone) if whole else backbone
-    checkpoint = read_checkpoint(_find(weights))
+    checkpoint = read_checkpoint(find_weights(weights))
     if checkpoint.config["backbone"] != backbone_name:
         raise ValueError(f"{checkpoint.path} holds a {checkpoint.config['backbone']}, not the backbone of {name}")
     if whole and not checkpoint.complete:
@@ -157,7 +160,7 @@ def _build(name: str, weights: str | Path | None, architecture: dict[str, Any], 
     return load_checkpoint(checkpoint, whole, **architecture)
 
 
-def _find(weights: str | Path) -> Path:
+def find_weights(weights: str | Path) -> Path:
     """A file, or the name of weights in the cache."""
     from .registry import KNOWN, imported_path
 

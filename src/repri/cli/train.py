@@ -1,0 +1,106 @@
+"""``repri train``."""
+
+from __future__ import annotations
+
+import os
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .common import Bars, counting, settings_of
+
+
+def train(
+    config: Annotated[Path | None, typer.Option(help="YAML with the settings, such as configs/tiny.yaml.")] = None,
+    root: Annotated[Path | None, typer.Option(help="The data set's folder.")] = None,
+    fold: Annotated[int | None, typer.Option(help="Whose classes are left out; replaces {fold} in --output.")] = None,
+    weights: Annotated[str | None, typer.Option(help="Of the backbone: a file or known name.")] = None,
+    output: Annotated[str | None, typer.Option(help="Folder of the run.")] = None,
+    set: Annotated[list[str] | None, typer.Option(help="Any other setting: --set epochs=20")] = None,
+    resume: Annotated[bool, typer.Option(help="Go on where the run in the folder was stopped.")] = False,
+    dry_run: Annotated[bool, typer.Option(help="Check everything, measure three steps, estimate.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw the log of a run folder as PNG, and stop.")] = None,
+) -> None:
+    """Train a feature extractor on base classes. Many processes: torchrun --nproc-per-node N -m repri train …"""
+    if plot is not None:
+        from repri.experiments.plots import plot_training
+
+        typer.echo(f"written: {plot_training(plot)}")
+        return
+    from repri.distributed import world
+    from repri.settings import parse, read_yaml
+    from repri.training import Stopped, TrainConfig, prepare
+    from repri.training import train as run
+
+    flags = {"root": root and str(root), "fold": fold, "weights": weights, "output": output}
+    values = read_yaml(config) if config else {}
+    values |= {name: value for name, value in flags.items() if value is not None} | settings_of(set)
+    if isinstance(values.get("output"), str):
+        values["output"] = values["output"].replace("{fold}", str(values.get("fold", 0)))
+    resolved = parse(TrainConfig, values, str(config or "repri train"))
+    device = os.environ.get("REPRI_DEVICE", "cpu")
+    with world() as here:
+        bars = Bars() if here.first else None
+        report = bars.show if bars else None
+        try:
+            with bars or nullcontext():
+                plan = prepare(resolved, here, counting(bars))
+                if dry_run:
+                    from repri.training.estimate import measure
+
+                    measured = measure(plan, here, report, device)
+                else:
+                    select = _episodic(resolved, here) if resolved.protocol == "official" else None
+                    done = run(plan, here, resume, report, select, device)
+        except Stopped as stopped:
+            if here.first:
+                typer.echo(f"{stopped}; go on with --resume", err=True)
+            raise typer.Exit(143) from None
+        if here.first and dry_run:
+            print_plan(plan)
+            typer.echo(measured)
+        elif here.first:
+            best = f"best {done.best:.1f}, " if resolved.protocol != "paper" else ""
+            typer.echo(f"{best}written: {plan.folder / 'model.safetensors'}")
+
+
+def print_plan(plan: Any) -> None:
+    config, parameters = plan.config, list(plan.trainee.parameters())
+    learned = sum(p.numel() for p in parameters if p.requires_grad)
+    frozen = sum(p.numel() for p in parameters if not p.requires_grad)
+    if plan.trainee.trunk is not None and not frozen:
+        network = getattr(plan.trainee.trunk, "network", None)
+        frozen = 0 if network is None else sum(p.numel() for p in network.parameters())
+    lines = (
+        f"{config.network}, protocol {config.protocol}, fold {config.fold}, {len(plan.classes)} base classes:",
+        "  " + ", ".join(plan.classes),
+        f"{len(plan.examples)} training images, {len(plan.validation)} for validation, side {plan.examples.size}",
+        f"{learned / 1e6:.2f} M parameters learned, {frozen / 1e6:.2f} M frozen",
+        f"{plan.steps_per_epoch} steps of {config.batch} images in an epoch, {plan.steps} in all",
+    )
+    for line in lines:
+        typer.echo(line)
+
+
+def _episodic(config: Any, here: Any):
+    """How the authors choose: few-shot tasks on the classes that are tested."""
+    import tempfile
+
+    from repri.evaluation.evaluate import EvaluationConfig, evaluate, plan
+    from repri.models import load_extractor
+
+    planned = plan(
+        EvaluationConfig(
+            data=config.data, root=config.root, folds=(config.fold,), protocol="official", size=config.size, runs=1
+        )
+    )
+
+    def score(trainee: Any) -> float:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.safetensors"
+            trainee.export(path)
+            return evaluate(planned, lambda fold: load_extractor(str(path)), here)[1]["miou"]
+
+    return score

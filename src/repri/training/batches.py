@@ -1,0 +1,146 @@
+"""Training examples: which come when, and what is done to them, is decided by (seed, epoch, place) alone."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from repri.data.augment import Augmentation, augment, flips
+from repri.data.dataset import Dataset
+from repri.data.folds import Protocol
+from repri.data.images import IGNORE
+from repri.data.parallel import parallel
+from repri.data.resize import ResizeRule, resize
+from repri.data.store import FeatureStore
+from repri.models.extractor import InputRule
+
+__all__ = ["Batch", "Examples", "base_labels", "evenly", "order"]
+
+
+class Batch(NamedTuple):
+    ids: list[str]
+    x: Tensor
+    """[B, 3, S, S] normalised images, or [B, C, s, s] stored features."""
+    labels: Tensor
+    """[B, S, S] 0 background, 1 … base classes, 255."""
+
+
+def base_labels(dataset: Dataset, base: Sequence[int], protocol: Protocol) -> np.ndarray:
+    """Table: class id → label of the base training. Other classes are 255; so is void, save in ``official``."""
+    table = np.full(max(256, max(dataset.classes) + 1), IGNORE, np.uint8)
+    table[0] = 0
+    table[list(base)] = np.arange(1, len(base) + 1)
+    if protocol == "official":
+        table[IGNORE] = 0
+    return table
+
+
+def order(count: int, batch: int, seed: int, epoch: int) -> list[list[int]]:
+    """Places of the images of each step of an epoch: a shuffle, cut; what does not fill a batch is left out."""
+    draw = random.Random(f"{seed}/{epoch}").random
+    shuffled = sorted(range(count), key=[draw() for _ in range(count)].__getitem__)
+    return [shuffled[i : i + batch] for i in range(0, count - batch + 1, batch)]
+
+
+class Examples:
+    """Pictures and labels of a split, ready for the network.
+
+    With a ``store``, the input is what the frozen part of the network made of the picture as it is; flips are then
+    applied to those features.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        ids: Sequence[str],
+        table: np.ndarray,
+        rule: ResizeRule,
+        size: int,
+        network: InputRule,
+        how: Augmentation,
+        seed: int,
+        store: FeatureStore | None = None,
+        skip_unreadable: bool = False,
+    ):
+        self.dataset, self.ids, self.table, self.rule, self.size = dataset, list(ids), table, rule, size
+        self.network, self.how, self.seed, self.store, self.skip = network, how, seed, store, skip_unreadable
+        self.multiple = network.multiple if network.multiple > 1 or rule == "clean" else None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def batches(self, steps: Sequence[Sequence[int]], epoch: int, workers: int | None = None) -> Iterator[Batch]:
+        """One batch for each list of places, read ahead."""
+
+        def one(job: tuple[int, int]) -> tuple[Tensor, Tensor] | None:
+            return self.example(job[1], epoch)
+
+        jobs = [(step, place) for step, places in enumerate(steps) for place in places]
+        made = parallel(one, jobs, workers, ahead=8)
+        for places in steps:
+            pairs = [next(made) for _ in places]
+            whole = [pair for pair in pairs if pair is not None]
+            if not whole:
+                raise ValueError(f"none of the images of a batch can be read: {', '.join(self.ids[p] for p in places)}")
+            # What cannot be read gives way to a copy of another one that does not count.
+            pairs = [pair or (whole[0][0], torch.full_like(whole[0][1], IGNORE)) for pair in pairs]
+            yield Batch(
+                [self.ids[place] for place in places],
+                torch.stack([x for x, _ in pairs]),
+                torch.stack([y for _, y in pairs]),
+            )
+
+    def example(self, place: int, epoch: int) -> tuple[Tensor, Tensor] | None:
+        """Input and labels of one image in one epoch; None if it cannot be read and may be skipped."""
+        try:
+            return self._example(place, epoch)
+        except (ValueError, OSError) as error:
+            if self.skip:
+                return None
+            raise ValueError(f"training stopped at the image {self.ids[place]}: {error}") from error
+
+    def _example(self, place: int, epoch: int) -> tuple[Tensor, Tensor]:
+        id = self.ids[place]
+        image, mask = self.dataset.pair(id)
+        labels = self.table[mask]
+        if self.store is None:
+            image, labels = augment(image, labels, self.how, self.seed, epoch, place)
+        item = resize(image, labels, self.rule, self.size, self.multiple)
+        assert item.mask is not None
+        if self.store is None:
+            mean, std = (torch.tensor(values).view(3, 1, 1) for values in (self.network.mean, self.network.std))
+            side = -(-self.size // self.network.multiple) * self.network.multiple
+            return _squared((item.image - mean) / std, side), _padded(item.mask, side)
+        features = self.store.get(self.dataset[id].image).float()
+        side = max(item.mask.shape)
+        x, y = _squared(features, max(features.shape[-2:])), _padded(item.mask, side)
+        return self._flipped(x, y, epoch, place)
+
+    def _flipped(self, x: Tensor, y: Tensor, epoch: int, place: int) -> tuple[Tensor, Tensor]:
+        """Features and labels as they would be of a flipped picture, if the network were symmetric."""
+        mirrored, upside_down = flips(self.how, self.seed, epoch, place)
+        axes = [-1] * mirrored + [-2] * upside_down
+        return (x.flip(axes), y.flip(axes)) if axes else (x, y)
+
+
+def _squared(x: Tensor, side: int) -> Tensor:
+    """[C, h, w] → [C, side, side], the last row and column repeated."""
+    return F.pad(x[None], (0, side - x.shape[-1], 0, side - x.shape[-2]), mode="replicate")[0]
+
+
+def _padded(labels: Tensor, side: int) -> Tensor:
+    """[h, w] → [side, side], what was added is 255."""
+    return F.pad(labels, (0, side - labels.shape[-1], 0, side - labels.shape[-2]), value=IGNORE)
+
+
+def evenly(ids: Sequence[str], most: int | None) -> list[str]:
+    """At most so many of a list, evenly taken."""
+    if most is None or most >= len(ids):
+        return list(ids)
+    return [ids[i * len(ids) // most] for i in range(most)]

@@ -1,0 +1,92 @@
+"""Everything that decides a training run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from repri.data.folds import Protocol
+
+__all__ = ["TrainConfig"]
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """The defaults are the paper's recipe for PASCAL-5i (§4)."""
+
+    output: str = "runs/base"
+    """Folder of the run."""
+
+    data: str = "pascal"
+    """pascal, coco or a YAML file."""
+    root: str | None = None
+    fold: int = 0
+    classes: tuple[str, ...] | None = None
+    """Base classes by name; None: all that the fold does not test."""
+    protocol: Protocol = "clean"
+    """Decides the resize rule, the flips, void, Nesterov, the form of label smoothing and what the best epoch is."""
+    size: int | None = None
+    """Side of the (padded) square; None: what the network wants."""
+    images: int | None = None
+    """At most so many training images, evenly taken from the list."""
+
+    network: str = "pspnet-resnet50"
+    """pspnet-BACKBONE, or a frozen extractor (hub:NAME, resnet50 …) under a head."""
+    weights: str | None = None
+    """ImageNet weights of the backbone: a file or a known name."""
+    layers: tuple[str | int, ...] | None = None
+    """Of a frozen extractor, concatenated."""
+    freeze: str = "none"
+    """The backbone, or the layer up to which it is frozen; what is frozen runs once, into the feature store."""
+    head: Literal["psp", "conv"] = "psp"
+    """On a frozen extractor: pyramid pooling and a convolution, or the convolution alone."""
+    width: int = 512
+    kernel: int = 3
+    upsample: int = 1
+    """Factor by which the head refines the grid of a frozen extractor."""
+    dropout: float = 0.1
+
+    epochs: int = 100
+    batch: int = 12
+    """Images per step, over all processes and accumulations."""
+    accumulate: int = 1
+    """Parts in which a process takes its share of the batch; norms see one part at a time."""
+    lr: float = 2.5e-3
+    momentum: float = 0.9
+    nesterov: bool | None = None
+    """None: as the protocol says."""
+    weight_decay: float = 1e-4
+    smoothing: float = 0.1
+    mixup: float = 0.0
+    """α of the Beta distribution from which the mixing is drawn; 0: none."""
+    loss_stride: int = 1
+    """The loss is taken at every so many pixels of the image, in both directions."""
+    seed: int = 0
+
+    validate_every: int = 1
+    """Epochs between validations."""
+    validation_images: int | None = None
+    """At most so many, evenly taken; None: all."""
+    save_minutes: float = 10.0
+    """Between checkpoints; one is also written after each epoch."""
+    skip_unreadable: bool = False
+    """Leave out images that cannot be read, instead of stopping."""
+    mixed_precision: bool = True
+    """Where the device has it."""
+    recompute: bool = False
+    """Gradient checkpointing: a third more work, much less memory (norms then update their running means twice)."""
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch", "accumulate", "width", "upsample", "loss_stride", "validate_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("lr", "weight_decay", "mixup", "save_minutes"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise ValueError(f"{name} must be a number ≥ 0, got {getattr(self, name)}")
+        for name in ("momentum", "smoothing", "dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}")
+        for name in ("images", "validation_images", "size"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")

@@ -1,0 +1,270 @@
+"""The training loop, from top to bottom.
+
+    python -m repri train --config configs/tiny.yaml
+    torchrun --nproc-per-node 4 -m repri train --config configs/pascal-resnet50.yaml
+
+Every random number follows from the seed and the step, so a run that was stopped goes on as if it had not been:
+what a checkpoint needs to remember of randomness is the number of the step.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
+
+from repri.data.images import IGNORE
+from repri.distributed import World
+
+from .batches import Batch, Examples, order
+from .config import TrainConfig
+from .network import Trainee, square, upsampled
+from .norm import synchronise
+from .plan import Plan
+from .state import Progress, load_state, save_config, save_state, write_log
+from .watch import Watcher
+
+__all__ = ["Stopped", "loss_of", "rate", "train", "validate"]
+
+
+class Stopped(Exception):
+    """The run was asked to stop, and saved where it was."""
+
+
+Report = Callable[[str, int, int, str], None]
+"""Called with what is being done, how far, of how much, and figures to show."""
+Select = Callable[[Trainee], float]
+"""Score of the network after an epoch; the best is kept."""
+
+
+def train(
+    plan: Plan,
+    world: World | None = None,
+    resume: bool = False,
+    report: Report | None = None,
+    select: Select | None = None,
+    device: str = "cpu",
+) -> Progress:
+    """Train, or go on; returns the last state. ``select`` replaces the base classes' mIoU as what is best."""
+    world, config = world or World(), plan.config
+    trainee = plan.trainee.to(device)
+    if world.size > 1:
+        synchronise(trainee)
+    parallel: nn.Module = DistributedDataParallel(trainee, broadcast_buffers=False) if world.size > 1 else trainee
+    learned = [p for p in trainee.parameters() if p.requires_grad]
+    nesterov = config.protocol == "official" if config.nesterov is None else config.nesterov
+    optimiser = torch.optim.SGD(learned, config.lr, config.momentum, 0, config.weight_decay, nesterov)
+    progress = Progress()
+    if resume:
+        progress, model, before = load_state(plan.folder, config)
+        trainee.load_state_dict(model)
+        optimiser.load_state_dict(before)
+    elif (plan.folder / "last.pt").exists():
+        raise ValueError(f"{plan.folder} holds a run already: go on with --resume, or choose another folder")
+    fill_store(plan, world, report)
+    watcher = Watcher(plan, world.first)
+    if world.first:
+        save_config(plan.folder, config)
+
+    def save() -> None:
+        if world.first:
+            save_state(plan.folder, config, progress, trainee.state_dict(), optimiser.state_dict())
+
+    with _stop_signal() as stopping:
+        saved = time.monotonic()
+        while progress.epoch < config.epochs:
+            trainee.train()
+            steps = order(len(plan.examples), config.batch, config.seed, progress.epoch)
+            mine = [world.share(places) for places in steps]
+            batches = plan.examples.batches(mine[progress.step :], progress.epoch)
+            for batch in batches:
+                iteration = progress.epoch * len(steps) + progress.step
+                torch.manual_seed((config.seed << 40) + (iteration << 10) + world.rank)
+                for group in optimiser.param_groups:
+                    group["lr"] = rate(config, iteration, plan.steps)
+                loss, stop = _step(parallel, trainee, optimiser, batch, config, world, device, stopping())
+                if not math.isfinite(loss):
+                    raise ValueError(
+                        f"the loss is {loss} at step {iteration} (epoch {progress.epoch + 1}), with the images "
+                        f"{', '.join(batch.ids)}: try a smaller lr; {plan.folder / 'last.pt'} is as it was before"
+                    )
+                progress.losses.append(loss)
+                watcher.step(iteration, loss, optimiser.param_groups[0]["lr"])
+                progress.step += 1
+                if report:
+                    text = f"loss {sum(progress.losses[-50:]) / len(progress.losses[-50:]):.3f}"
+                    report(f"epoch {progress.epoch + 1}/{config.epochs}", progress.step, len(steps), text)
+                if stop or time.monotonic() - saved > 60 * config.save_minutes:
+                    save()
+                    saved = time.monotonic()
+                if stop:
+                    raise Stopped(f"stopped and saved after step {iteration + 1} of {plan.steps}")
+            _end_epoch(plan, trainee, progress, world, report, select, watcher, device)
+            progress.epoch, progress.step, progress.losses = progress.epoch + 1, 0, []
+            save()
+            saved = time.monotonic()
+    return progress
+
+
+def rate(config: TrainConfig, iteration: int, steps: int) -> float:
+    """Cosine per iteration, from lr to 0 (``official``: 1e-6)."""
+    end = 1e-6 if config.protocol == "official" else 0.0
+    return end + (config.lr - end) * (1 + math.cos(math.pi * iteration / steps)) / 2
+
+
+def _step(
+    model: nn.Module,
+    trainee: Trainee,
+    optimiser: torch.optim.Optimizer,
+    batch: Batch,
+    config: TrainConfig,
+    world: World,
+    device: str,
+    stopping: bool,
+) -> tuple[float, bool]:
+    """One update. The loss is the mean over the labelled pixels of the whole batch, of all processes and parts."""
+    facts = torch.tensor([float((batch.labels != IGNORE).sum()), float(stopping)], device=device)
+    if world.size > 1:
+        torch.distributed.all_reduce(facts)
+    pixels = facts[0].clamp_min(1)
+    parts = list(zip(batch.x.chunk(config.accumulate), batch.labels.chunk(config.accumulate), strict=True))
+    total = torch.zeros((), device=device)
+    optimiser.zero_grad(set_to_none=True)
+    for i, (x, labels) in enumerate(parts):
+        waits = i + 1 < len(parts) and isinstance(model, DistributedDataParallel)
+        with model.no_sync() if waits else nullcontext():
+            loss = loss_of(model, x.to(device), labels.to(device), config, trainee.stride) * config.loss_stride**2
+            loss = loss / pixels
+            (loss * world.size).backward()  # gradients are averaged over the processes
+        total += loss.detach()
+    if world.size > 1:
+        torch.distributed.all_reduce(total)
+    found = float(total)
+    if math.isfinite(found):
+        optimiser.step()
+    return found, bool(facts[1] > 0)
+
+
+def loss_of(model: nn.Module, x: Tensor, labels: Tensor, config: TrainConfig, stride: int) -> Tensor:
+    """Sum over labelled pixels of the smoothed cross-entropy, at every ``loss_stride``-th of them.
+
+    ``official`` spreads ε over the C − 1 other classes, PyTorch over all C: the same with ε·C/(C − 1).
+    """
+    share = None
+    if config.mixup > 0:
+        share = float(torch.distributions.Beta(config.mixup, config.mixup).sample())
+        x = share * x + (1 - share) * x.roll(1, 0)
+    amp = config.mixed_precision and x.device.type == "cuda"
+    with torch.autocast(x.device.type, torch.bfloat16, enabled=amp):
+        logits = model(x).float()
+    every = config.loss_stride
+    labels = labels[:, every // 2 :: every, every // 2 :: every].long()
+    logits = upsampled(logits, square(labels), stride if every == 1 else None)
+    classes = logits.shape[1]
+    smoothing = config.smoothing * (classes / (classes - 1) if config.protocol == "official" else 1)
+
+    def entropy(target: Tensor) -> Tensor:
+        return F.cross_entropy(logits, target, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing)
+
+    if share is None:
+        return entropy(labels)
+    return share * entropy(labels) + (1 - share) * entropy(labels.roll(1, 0))
+
+
+def fill_store(plan: Plan, world: World, report: Report | None = None) -> None:
+    """Run the frozen part of the network, if there is one, over every image once."""
+    store = plan.examples.store
+    if store is None:
+        return
+    jobs = (("training", plan.examples), ("validation", plan.validation))
+    for what, examples in jobs:
+        images = [examples.dataset[id].image for id in examples.ids]
+        tell = (lambda a, b, what=what: report(f"features for {what}", a, b, "")) if report else None
+        store.prepare(images, tell, share=world.share)
+    world.wait()
+
+
+def validate(trainee: Trainee, examples: Examples, classes: int, world: World, device: str = "cpu") -> Tensor:
+    """Confusion [classes, classes] (truth, prediction) in pixels of the network's square."""
+    trainee.eval()
+    table = torch.zeros(classes, classes, dtype=torch.int64)
+    with torch.inference_mode():
+        for batch in examples.batches([[place] for place in world.share(list(range(len(examples))))], 0):
+            logits = upsampled(trainee(batch.x.to(device)).float(), square(batch.labels), trainee.stride)
+            known = batch.labels != IGNORE
+            index = batch.labels[known].long() * classes + logits.argmax(1).cpu()[known]
+            table += torch.bincount(index, minlength=classes**2).reshape(classes, classes)
+    return torch.stack(world.gather(table)).sum(0)
+
+
+def _end_epoch(
+    plan: Plan,
+    trainee: Trainee,
+    progress: Progress,
+    world: World,
+    report: Report | None,
+    select: Select | None,
+    watcher: Watcher,
+    device: str,
+) -> None:
+    """Validate when it is time, log, keep the network if it is the best (``paper``: the last)."""
+    config = plan.config
+    row: dict[str, Any] = {
+        "epoch": progress.epoch + 1,
+        "step": (progress.epoch + 1) * plan.steps_per_epoch,
+        "loss": sum(progress.losses) / len(progress.losses),
+        "base_miou": "",
+        "selected_by": "",
+    }
+    last = progress.epoch + 1 == config.epochs
+    if last or (progress.epoch + 1) % config.validate_every == 0:
+        if report:
+            report("validation", 0, 1, "")
+        table = validate(trainee, plan.validation, len(plan.classes) + 1, world, device).double()
+        hit = table.diagonal()
+        union = table.sum(0) + table.sum(1) - hit
+        seen = union[1:] > 0
+        row["base_miou"] = 100 * float((hit[1:][seen] / union[1:][seen]).mean())
+        score = float(progress.epoch) if config.protocol == "paper" else row["base_miou"]
+        if select is not None:
+            score = select(trainee)
+        row["selected_by"] = score
+        watcher.epoch(row, trainee)
+        if score > progress.best:
+            progress.best = score
+            if world.first:
+                trainee.export(plan.folder / "model.safetensors")
+        if report:
+            report("validation", 1, 1, f"base mIoU {row['base_miou']:.1f}")
+    progress.rows.append(row)
+    if world.first:
+        write_log(plan.folder, progress.rows)
+
+
+@contextmanager
+def _stop_signal() -> Generator[Callable[[], bool]]:
+    """Whether SIGTERM came; what comes twice is not held back."""
+    asked = []
+
+    def remember(number: int, frame: Any) -> None:
+        asked.append(number)
+        signal.signal(signal.SIGTERM, before)
+
+    try:
+        before = signal.signal(signal.SIGTERM, remember)
+    except ValueError:  # not the main thread: nobody to ask
+        yield lambda: False
+        return
+    try:
+        yield lambda: bool(asked)
+    finally:
+        signal.signal(signal.SIGTERM, before)

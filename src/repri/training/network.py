@@ -1,0 +1,171 @@
+"""What is trained: a PSPNet, whole or from a layer on, or a head on a frozen extractor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch.nn as nn
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from repri.data.resize import on_corners
+from repri.models.checkpoints import read_checkpoint, save_checkpoint
+from repri.models.extractor import IMAGENET, FeatureExtractor, InputRule
+from repri.models.heads import Head, save_head
+from repri.models.load import build_backbone, find_weights, load_checkpoint, load_extractor
+from repri.models.pspnet import PSPNet
+
+from .config import TrainConfig
+
+__all__ = ["HeadTrainee", "PSPTrainee", "Trainee", "build_trainee", "square", "upsampled"]
+
+
+class Trainee(nn.Module):
+    """Images, or features of the frozen ``trunk`` → class logits at the features' size."""
+
+    trunk: FeatureExtractor | None
+    """What is frozen, if anything is: its features are the input."""
+    rule: InputRule
+    stride: int
+
+    def features(self, x: Tensor) -> Tensor:
+        """[B, C, h, w]: what few-shot inference will see."""
+        raise NotImplementedError
+
+    def classify(self, features: Tensor) -> Tensor:
+        """[B, classes, h, w]."""
+        raise NotImplementedError
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.classify(self.features(x))
+
+    def export(self, path: Path) -> None:
+        """Write the file that ``load_extractor`` reads."""
+        raise NotImplementedError
+
+
+class PSPTrainee(Trainee):
+    """A PSPNet; ``frozen``: the layer up to which it is, or None."""
+
+    def __init__(
+        self,
+        network: PSPNet,
+        architecture: dict[str, Any],
+        trunk: FeatureExtractor | None,
+        frozen: str | None,
+        recompute: bool,
+    ):
+        super().__init__()
+        self.network, self.architecture, self.recompute = network, architecture, recompute
+        self.trunk, self.rule, self.stride = trunk, IMAGENET, network.strides["bottleneck"]
+        names = ["layer0", "layer1", "layer2", "layer3", "layer4"]
+        self.start = 0 if frozen is None else names.index(frozen) + 1
+        for name in names[: self.start]:
+            network.backbone.get_submodule(name).requires_grad_(False)
+        self.active = names[self.start :]
+        self.still = [network.backbone.get_submodule(name) for name in names[: self.start]]
+
+    def train(self, mode: bool = True) -> PSPTrainee:
+        super().train(mode)
+        for module in self.still:
+            module.eval()
+        return self
+
+    def features(self, x: Tensor) -> Tensor:
+        for name in self.active:
+            layer = self.network.backbone.get_submodule(name)
+            x = checkpoint(layer, x, use_reentrant=False) if self.recompute and self.training else layer(x)
+        return self.network.bottleneck(self.network.ppm(x))
+
+    def classify(self, features: Tensor) -> Tensor:
+        assert self.network.classifier is not None
+        return self.network.classifier(features)
+
+    def export(self, path: Path) -> None:
+        save_checkpoint(path, self.network.state_dict(), self.architecture)
+
+
+class HeadTrainee(Trainee):
+    """A head and a classifier on a frozen extractor."""
+
+    def __init__(self, trunk: FeatureExtractor, head: Head, classes: int, base: dict[str, Any]):
+        super().__init__()
+        self.trunk, self.rule, self.stride = trunk, trunk.rule, trunk.stride // head.upsample
+        self.head, self.base = head, base
+        self.classifier = nn.Conv2d(head.out_channels, classes, 1)
+
+    def features(self, x: Tensor) -> Tensor:
+        return self.head(x)
+
+    def classify(self, features: Tensor) -> Tensor:
+        return self.classifier(features)
+
+    def export(self, path: Path) -> None:
+        classifier = {f"classifier.{key}": value for key, value in self.classifier.state_dict().items()}
+        save_head(path, self.head, self.base, classifier)
+
+
+def build_trainee(config: TrainConfig, classes: int) -> Trainee:
+    """``classes``: of the base training, background included. The random start is the seed's, set before."""
+    if config.network.startswith("pspnet-"):
+        return _build_pspnet(config, classes)
+    if config.freeze not in ("none", "backbone"):
+        raise ValueError(
+            f"freeze: {config.network} is frozen as a whole, {config.freeze!r} is not known; use 'backbone'"
+        )
+    if config.freeze == "none":
+        raise ValueError(
+            f"{config.network} cannot be trained itself: set freeze: backbone to train a head on it, or take a pspnet-…"
+        )
+    trunk = load_extractor(config.network, config.weights, layers=config.layers)
+    head = Head(trunk.channels, config.head, config.width, config.kernel, config.upsample, config.dropout)
+    base = {
+        "name": config.network,
+        "weights": config.weights,
+        "layers": config.layers and list(config.layers),
+        "combine": "concat",
+        "fingerprint": trunk.fingerprint,
+    }
+    return HeadTrainee(trunk, head, classes, base)
+
+
+def _build_pspnet(config: TrainConfig, classes: int) -> PSPTrainee:
+    name = config.network.removeprefix("pspnet-")
+    frozen = {"none": None, "backbone": "layer4"}.get(config.freeze, config.freeze)
+    known = ("none", "backbone", "layer0", "layer1", "layer2", "layer3", "layer4")
+    if config.freeze not in known or config.freeze == "layer0":
+        raise ValueError(
+            f"freeze: no layer named {config.freeze!r}; known: {', '.join(k for k in known if k != 'layer0')}"
+        )
+    if frozen is not None and config.weights is None:
+        raise ValueError(f"freeze: {config.freeze} keeps an untrained backbone as it is: give weights")
+    if config.layers is not None:
+        raise ValueError("layers are those of a frozen extractor: a pspnet-… uses its own")
+    if config.weights is None:
+        backbone, architecture = build_backbone(name), {"backbone": name}
+    else:
+        found = read_checkpoint(find_weights(config.weights))
+        if found.config["backbone"] != name:
+            raise ValueError(f"{found.path} holds a {found.config['backbone']}, and the network is {config.network}")
+        backbone = load_checkpoint(found, whole=False)
+        assert not isinstance(backbone, PSPNet)
+        architecture = {key: value for key, value in found.config.items() if key != "classes"}
+    network = PSPNet(backbone, classes, config.width, config.dropout)
+    trunk = None
+    if frozen is not None:
+        trunk = load_extractor(name, config.weights, layers=(frozen,))
+    return PSPTrainee(network, architecture | {"classes": classes}, trunk, frozen, config.recompute)
+
+
+def square(labels: Tensor) -> tuple[int, int]:
+    """Height and width of labels [B, H, W]."""
+    return labels.shape[1], labels.shape[2]
+
+
+def upsampled(logits: Tensor, size: tuple[int, int], stride: int | None) -> Tensor:
+    """[B, classes, h, w] → [B, classes, H, W]; ``stride``: pixels per cell, None if pixels were left out."""
+    cells = (logits.shape[2], logits.shape[3])
+    aligned = stride is not None and on_corners(cells, size, stride)
+    return F.interpolate(logits, size=size, mode="bilinear", align_corners=aligned)

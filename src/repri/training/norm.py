@@ -1,0 +1,54 @@
+"""Batch norm over all processes, on any device (PyTorch's own wants a GPU)."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn as nn
+from torch import Tensor
+
+__all__ = ["SyncBatchNorm", "synchronise"]
+
+
+class _Sum(torch.autograd.Function):
+    """Sum over processes; so is the gradient's."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:
+        out = x.clone()
+        torch.distributed.all_reduce(out)
+        return out
+
+    @staticmethod
+    def backward(ctx, grad: Tensor) -> Tensor:  # ty: ignore[incompatible-method-override]
+        out = grad.clone()
+        torch.distributed.all_reduce(out)
+        return out
+
+
+class SyncBatchNorm(nn.BatchNorm2d):
+    """The statistics of the batches of all processes together; those may differ in size."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        if not self.training:
+            return super().forward(input)
+        x = input.float()
+        count = x.new_full((1,), x.numel() // x.shape[1])
+        total = _Sum.apply(torch.cat([x.sum((0, 2, 3)), (x * x).sum((0, 2, 3)), count]))
+        n = total[-1].detach()
+        mean, square = total[:-1].reshape(2, -1) / n
+        variance = (square - mean * mean).clamp_min(0)
+        if self.running_mean is not None and self.running_var is not None and self.momentum is not None:
+            with torch.no_grad():
+                self.running_mean.lerp_(mean, self.momentum)
+                self.running_var.lerp_(variance * (n / (n - 1)), self.momentum)
+                if self.num_batches_tracked is not None:
+                    self.num_batches_tracked.add_(1)
+        scale = self.weight * torch.rsqrt(variance + self.eps)
+        return (x * scale[:, None, None] + (self.bias - mean * scale)[:, None, None]).to(input.dtype)
+
+
+def synchronise(module: nn.Module) -> None:
+    """Let every batch norm inside a module look at all processes."""
+    for child in module.modules():
+        if type(child) is nn.BatchNorm2d:
+            child.__class__ = SyncBatchNorm

@@ -1,0 +1,91 @@
+"""A run on disk: ``last.pt`` to go on from, ``log.csv``, the best network; all written whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+
+from repri.files import atomic
+
+from .config import TrainConfig
+
+__all__ = ["Progress", "load_state", "save_config", "save_state", "write_log"]
+
+FORMAT = "repri-training-1"
+HARMLESS = ("output", "root", "save_minutes", "skip_unreadable", "validation_images", "accumulate", "recompute")
+"""Settings that may differ when a run goes on."""
+
+
+@dataclass
+class Progress:
+    """Where a run is. What comes next, random numbers included, follows from it and the settings."""
+
+    epoch: int = 0
+    step: int = 0
+    """Of the epoch; the next one to do."""
+    best: float = float("-inf")
+    rows: list[dict[str, float]] = field(default_factory=list)
+    """The log, one row per epoch."""
+    losses: list[float] = field(default_factory=list)
+    """Of the steps of this epoch."""
+
+
+def save_state(
+    folder: Path, config: TrainConfig, progress: Progress, model: dict[str, Any], optimiser: dict[str, Any]
+) -> None:
+    content = {
+        "format": FORMAT,
+        "config": json.dumps(asdict(config)),
+        "progress": asdict(progress),
+        "model": model,
+        "optimiser": optimiser,
+    }
+    with atomic(folder / "last.pt") as temporary:
+        torch.save(content, temporary)
+
+
+def load_state(folder: Path, config: TrainConfig) -> tuple[Progress, dict[str, Any], dict[str, Any]]:
+    """Progress, network and optimiser of a run, which must have had the same settings."""
+    path = folder / "last.pt"
+    if not path.is_file():
+        raise ValueError(f"there is nothing to resume: {path} does not exist")
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+        if content["format"] != FORMAT:
+            raise ValueError(f"its format is {content['format']!r}")
+        before = json.loads(content["config"])
+        progress = Progress(**content["progress"])
+    except Exception as error:  # torch raises a whole family of errors for a damaged file
+        if isinstance(error, MemoryError):
+            raise
+        raise ValueError(f"{path} is damaged or no checkpoint of `repri train` ({str(error)[:80]})") from None
+    now = json.loads(json.dumps(asdict(config)))
+    for name in now:
+        if name not in HARMLESS and before.get(name) != now[name]:
+            raise ValueError(
+                f"{path} was trained with {name}={before.get(name)!r}, not {now[name]!r}: "
+                "resume with the same settings, or start in another folder"
+            )
+    return progress, content["model"], content["optimiser"]
+
+
+def save_config(folder: Path, config: TrainConfig) -> None:
+    values = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(config).items()}
+    with atomic(folder / "config.yaml") as temporary:
+        temporary.write_text(yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
+
+
+def write_log(folder: Path, rows: list[dict[str, float]]) -> None:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    with atomic(folder / "log.csv") as temporary:
+        temporary.write_text(text.getvalue())

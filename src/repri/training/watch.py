@@ -1,0 +1,76 @@
+"""What a person watches: TensorBoard scalars, if the library is there, and pictures of predictions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from repri.data.images import IGNORE
+from repri.files import atomic
+
+from .network import Trainee, square, upsampled
+from .plan import Plan
+
+__all__ = ["Watcher"]
+
+PICTURES = 4
+SIDE = 208
+
+
+class Watcher:
+    """Writes into the run's folder, from the first process only."""
+
+    def __init__(self, plan: Plan, active: bool):
+        self.plan, self.active, self.board = plan, active, None
+        if active:
+            try:
+                from tensorboardX import SummaryWriter
+            except ImportError:
+                return
+            self.board = SummaryWriter(str(plan.folder / "tensorboard"))
+
+    def step(self, iteration: int, loss: float, lr: float) -> None:
+        if self.board is not None and iteration % 10 == 0:
+            self.board.add_scalar("loss", loss, iteration)
+            self.board.add_scalar("lr", lr, iteration)
+
+    def epoch(self, row: dict[str, Any], trainee: Trainee) -> None:
+        if not self.active:
+            return
+        picture = self._predictions(trainee)
+        with atomic(self.plan.folder / "samples" / f"epoch-{row['epoch']:03}.png") as temporary:
+            Image.fromarray(picture).save(temporary)
+        if self.board is not None:
+            self.board.add_scalar("base_miou", row["base_miou"], row["step"])
+            self.board.add_image("picture, truth, prediction", picture, row["step"], dataformats="HWC")
+            self.board.flush()
+
+    def _predictions(self, trainee: Trainee) -> np.ndarray:
+        """Rows of picture, truth and prediction, in colours of the classes."""
+        examples, device = self.plan.validation, next(trainee.parameters()).device
+        count = min(PICTURES, len(examples))
+        rows = []
+        trainee.eval()
+        for place in [i * len(examples) // count for i in range(count)]:
+            (batch,) = examples.batches([[place]], 0)
+            with torch.inference_mode():
+                logits = upsampled(trainee(batch.x.to(device)).float(), square(batch.labels), trainee.stride)
+            image = examples.dataset.image(examples.ids[place])
+            maps = [batch.labels[0].numpy(), logits[0].argmax(0).byte().cpu().numpy()]
+            known = batch.labels[0].numpy() != IGNORE
+            height, width = (int(known.any(axis).sum()) for axis in (1, 0))
+            tiles = [Image.fromarray(image)] + [Image.fromarray(_coloured(m[:height, :width])) for m in maps]
+            rows.append(np.concatenate([np.asarray(tile.resize((SIDE, SIDE))) for tile in tiles], 1))
+        return np.concatenate(rows)
+
+
+def _coloured(labels: np.ndarray) -> np.ndarray:
+    """[h, w] labels → [h, w, 3]: background black, 255 white, classes by well-spread hues."""
+    hues = (np.arange(256) * 0.618034) % 1
+    palette = np.stack([np.abs(((hues * 6 + shift) % 6) - 3) - 1 for shift in (0, 4, 2)], -1).clip(0, 1)
+    palette = (60 + 195 * palette).astype(np.uint8)
+    palette[0], palette[IGNORE] = 0, 255
+    return palette[labels]

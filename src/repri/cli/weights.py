@@ -10,6 +10,8 @@ import typer
 
 from repri.files import atomic
 
+from .common import settings_of
+
 app = typer.Typer(
     help="Pretrained weights: what is known, fetch, import, check.", no_args_is_help=True, rich_markup_mode=None
 )
@@ -70,18 +72,26 @@ def get(name: Annotated[str, typer.Argument(help="A name from `repri weights lis
 def import_weights(
     file: Annotated[Path, typer.Argument(help="A weights file that was downloaded by hand.")],
     name: Annotated[str, typer.Argument(help="The name it shall have; default: the file's.")] = "",
+    set: Annotated[
+        list[str] | None, typer.Option(help="What the file does not tell: --set stride_in=1x1 --set bn_eps=1e-3")
+    ] = None,
 ) -> None:
     """Check a file and copy it into the cache, under a known name or one of your own."""
     from repri.download import file_sha256
-    from repri.models.checkpoints import read_checkpoint
+    from repri.models.checkpoints import read_checkpoint, save_checkpoint
     from repri.models.load import load_checkpoint
     from repri.models.registry import KNOWN, cached_path, weights_folder
 
-    checkpoint = read_checkpoint(file)
-    load_checkpoint(checkpoint)
+    checkpoint, architecture = read_checkpoint(file), settings_of(set)
+    load_checkpoint(checkpoint, **architecture)
     name = name or file.stem
     if "/" in name or name.startswith("."):
         raise ValueError(f"{name!r} is no name for weights: give one without slashes")
+    if architecture:
+        path = weights_folder() / f"{name}.safetensors"
+        save_checkpoint(path, checkpoint.state, checkpoint.config | architecture)
+        typer.echo(f"{name}: {path}")
+        return
     path = weights_folder() / f"{name}{file.suffix}"
     if name in KNOWN:
         path, digest = cached_path(name), file_sha256(file)

@@ -133,7 +133,8 @@ def load_checkpoint(checkpoint: Checkpoint, whole: bool | None = None, **archite
     with_head = architecture.get("classes") is not None
     state = {k: v for k, v in checkpoint.state.items() if with_head or not k.startswith("backbone.fc.")}
     if checkpoint.complete and whole is not False:
-        network = PSPNet(backbone, checkpoint.config.get("classes"))
+        width = len(state["bottleneck.0.weight"]) if "bottleneck.0.weight" in state else 512
+        network = PSPNet(backbone, checkpoint.config.get("classes"), width)
         load_exactly(network, state, str(checkpoint.path))
         return network
     if checkpoint.complete:

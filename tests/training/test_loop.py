@@ -1,0 +1,187 @@
+"""Whole runs on generated scenes: they learn, never lose work, and are the same in one process and in two."""
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from repri.cli import app
+from repri.training import TrainConfig, prepare, train
+
+
+def state_of(folder):
+    return torch.load(folder / "last.pt", weights_only=True)
+
+
+def same(first, second):
+    """Whether two checkpoints are equal bit for bit, but for the settings' text."""
+    assert first["progress"] == second["progress"]
+    for part in ("model", "optimiser"):
+        a, b = (_flat(content[part]) for content in (first, second))
+        assert a.keys() == b.keys()
+        assert all(torch.equal(a[key], b[key]) for key in a)
+
+
+def _flat(content, name=""):
+    if isinstance(content, torch.Tensor):
+        return {name: content}
+    if isinstance(content, (dict, list)):
+        items = content.items() if isinstance(content, dict) else enumerate(content)
+        return {k: v for key, value in items for k, v in _flat(value, f"{name}.{key}").items()}
+    return {name: torch.tensor(0 if content is None else content)}
+
+
+def launch(config_file, *more, processes=1, wait=True):
+    command = [sys.executable, "-m"]
+    if processes > 1:
+        port = str(29600 + os.getpid() % 300)
+        command += ["torch.distributed.run", "--nproc-per-node", str(processes), "--master-port", port, "-m"]
+    command += ["repri", "train", "--config", str(config_file), *map(str, more)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    if wait:
+        output, errors = run.communicate(timeout=240)
+        return run.returncode, output, errors
+    return run
+
+
+def test_a_run_learns_and_leaves_what_it_should(settings, tmp_path):
+    plan = prepare(TrainConfig(**settings | {"epochs": 30, "validate_every": 30, "lr": 0.2}))
+    train(plan)
+    folder = tmp_path / "run"
+    names = {path.name for path in folder.iterdir()}
+    assert {"config.yaml", "last.pt", "log.csv", "model.safetensors", "samples"} <= names
+    rows = list(csv.DictReader((folder / "log.csv").read_text().splitlines()))
+    losses = [float(row["loss"]) for row in rows]
+    assert len(rows) == 30
+    assert losses[-1] < 0.8 * losses[0]
+    assert float(rows[-1]["base_miou"]) > 15  # one of seven labels everywhere gives less
+    with pytest.raises(ValueError, match="holds a run already"):
+        train(prepare(TrainConfig(**settings)))
+
+
+def test_a_killed_run_goes_on_as_if_nothing_had_been(settings, config_file, tmp_path):
+    """SIGKILL in mid-epoch, then --resume: the checkpoint of an undisturbed run, bit for bit."""
+    code, _, errors = launch(config_file, "--output", tmp_path / "whole")
+    assert code == 0, errors
+    run = launch(config_file, "--set", "save_minutes=0", wait=False)
+    folder, seen = tmp_path / "run", 0
+    while seen < 2 and run.poll() is None:
+        if (folder / "last.pt").exists():
+            seen = state_of(folder)["progress"]["step"]
+        time.sleep(0.01)
+    run.send_signal(signal.SIGKILL)
+    run.communicate()
+    progress = state_of(folder)["progress"]
+    assert progress["step"] > 0 or progress["epoch"] < 2, "the run ended before it could be killed"
+    code, _, errors = launch(config_file, "--resume")
+    assert code == 0, errors
+    same(state_of(folder), state_of(tmp_path / "whole"))
+    logs = [(tmp_path / name / "log.csv").read_text() for name in ("run", "whole")]
+    assert logs[0] == logs[1]
+
+
+def test_sigterm_saves_and_says_so(config_file, tmp_path):
+    run = launch(config_file, "--set", "epochs=500", wait=False)
+    while not (tmp_path / "run" / "log.csv").exists() and run.poll() is None:
+        time.sleep(0.02)
+    run.send_signal(signal.SIGTERM)
+    _, errors = run.communicate(timeout=60)
+    assert run.returncode == 143
+    assert "go on with --resume" in errors
+    assert "Traceback" not in errors
+    progress = state_of(tmp_path / "run")["progress"]
+    assert len(progress["losses"]) == progress["step"]
+
+
+def test_two_processes_train_what_one_trains(settings, config_file, tmp_path):
+    """The same global batch: norms and losses look at all of it."""
+    options = ("--set", "dropout=0", "--set", "network=filters", "--set", "head=psp")
+    for name, processes in (("one", 1), ("two", 2)):
+        code, _, errors = launch(config_file, "--output", tmp_path / name, *options, processes=processes)
+        assert code == 0, errors
+    first, second = (state_of(tmp_path / name) for name in ("one", "two"))
+    torch.testing.assert_close(
+        first["progress"]["rows"][-1]["loss"], second["progress"]["rows"][-1]["loss"], rtol=1e-4, atol=1e-5
+    )
+    for key, value in first["model"].items():
+        torch.testing.assert_close(second["model"][key], value, rtol=2e-3, atol=2e-4)
+
+
+def test_parts_of_a_batch_add_up(settings, tmp_path):
+    """Without norms in the way, two accumulated halves give the gradient of the whole."""
+    folders = []
+    for accumulate in (1, 2):
+        changes = {"accumulate": accumulate, "output": str(tmp_path / f"x{accumulate}"), "epochs": 1, "dropout": 0.0}
+        plan = prepare(TrainConfig(**settings | changes))
+        for module in plan.trainee.modules():
+            if isinstance(module, torch.nn.BatchNorm2d):
+                module.train = lambda mode=True: None  # ty: ignore
+                module.training = False
+        train(plan)
+        folders.append(state_of(plan.folder)["model"])
+    for key in folders[0]:
+        torch.testing.assert_close(folders[0][key], folders[1][key], rtol=1e-4, atol=1e-5)
+
+
+def test_a_loss_that_is_no_number_stops_with_the_batch(settings):
+    plan = prepare(TrainConfig(**settings | {"lr": 1e30, "epochs": 3}))
+    with pytest.raises(ValueError, match=r"the loss is (nan|inf) at step \d+ .* with the images train\d+"):
+        train(plan)
+
+
+def test_other_settings_do_not_resume(settings, tmp_path):
+    train(prepare(TrainConfig(**settings | {"epochs": 1})))
+    with pytest.raises(ValueError, match="was trained with epochs=1, not 2"):
+        train(prepare(TrainConfig(**settings)), resume=True)
+    (tmp_path / "run" / "last.pt").write_bytes(b"x" * 100)
+    with pytest.raises(ValueError, match=r"last\.pt is damaged"):
+        train(prepare(TrainConfig(**settings | {"epochs": 1})), resume=True)
+    with pytest.raises(ValueError, match="nothing to resume"):
+        train(prepare(TrainConfig(**settings | {"output": str(tmp_path / "other")})), resume=True)
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(settings, tmp_path, monkeypatch):
+    plan = prepare(TrainConfig(**settings | {"epochs": 3}))
+    saved = []
+    real = torch.save
+
+    def save(content, path):
+        if saved:
+            raise OSError(28, "No space left on device")
+        saved.append(real(content, path))
+
+    monkeypatch.setattr(torch, "save", save)
+    with pytest.raises(ValueError, match="No space left on device"):
+        train(plan)
+    assert state_of(tmp_path / "run")["progress"]["epoch"] == 1
+    assert not [path for path in (tmp_path / "run").iterdir() if path.name.startswith(".")]
+
+
+def test_the_command(settings, config_file, tmp_path):
+    from typer.testing import CliRunner
+
+    runner = CliRunner()
+    done = runner.invoke(app, ["train", "--config", str(config_file), "--dry-run"])
+    assert done.exit_code == 0, done.output
+    for words in ("6 base classes", "training images", "steps of 4 images", "a step takes", "GB of memory"):
+        assert words in done.output
+    assert not (tmp_path / "run" / "last.pt").exists()
+    done = runner.invoke(app, ["train", "--config", str(config_file), "--set", "epoch=3"])
+    assert "did you mean 'epochs'" in str(done.exception)
+    done = runner.invoke(app, ["train", "--config", str(config_file), "--set", "epochs=1"])
+    assert done.exit_code == 0, done.output
+    assert "model.safetensors" in done.output
+    done = runner.invoke(app, ["train", "--plot", str(tmp_path / "run")])
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "run" / "log.png").stat().st_size > 5000
+    options = ["--split", "train", "--fold", "0", "--tasks", "6", "--runs", "1", "--size", "96"]
+    model = str(tmp_path / "run" / "model.safetensors")
+    done = runner.invoke(app, ["evaluate", "--data", settings["data"], "--extractor", model, *options])
+    assert done.exit_code == 0, done.output
+    assert "mean" in done.output

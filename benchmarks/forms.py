@@ -2,7 +2,7 @@
 
     python benchmarks/forms.py [--tasks 60]
 
-Mean foreground IoU (percent) of the same tasks under each preset, and under `clean` with one choice
+Mean foreground IoU (percent) of the same tasks under each preset, and under `original` with one choice
 of the paper's at a time. "π known" gives every form the query's true proportion.
 """
 
@@ -25,11 +25,12 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=60)
     count = parser.parse_args().tasks
     preset = InferenceConfig.preset
-    forms = {name: preset(name) for name in ("clean", "official", "paper")}
-    forms["clean, bias in cosine units"] = preset("clean").replace(bias_unit="cosine")
-    forms["clean, w⁰ over all pixels"] = preset("clean").replace(prototype="pixels")
-    forms["clean, π as in Eq. 3"] = preset("clean").replace(schedule="paper")
-    oracles = {f"{name}, π known": preset(name) for name in ("oracle", "official-oracle", "paper-oracle")}
+    forms = {name: preset(name) for name in ("clean", "original", "official", "paper")}
+    forms["original, bias in cosine units"] = preset("original").replace(bias_unit="cosine")
+    forms["original, w⁰ over all pixels"] = preset("original").replace(prototype="pixels")
+    forms["original, π as in Eq. 3"] = preset("original").replace(schedule="paper")
+    known = ("clean-oracle", "original-oracle", "official-oracle", "paper-oracle")
+    oracles = {f"{name}, π known": preset(name) for name in known}
 
     bank = FilterBank()
     tasks = [make_task(1000 + seed, max(SHOTS)) for seed in range(count)]
@@ -37,7 +38,7 @@ def main() -> None:
     masks = torch.stack([t.support_masks for t in tasks])
     query = torch.stack([bank.extract(t.query[None])[0] for t in tasks])
     truth = torch.stack([t.query_mask for t in tasks])
-    print(f"{count} tasks{' ' * 22}" + "".join(f"{shots:5}-shot" for shots in SHOTS))
+    print(f"{count} tasks{' ' * 26}" + "".join(f"{shots:5}-shot" for shots in SHOTS))
     for name, cfg in (forms | oracles).items():
         row = ""
         for shots in SHOTS:
@@ -45,7 +46,7 @@ def main() -> None:
             out = infer(support[:, :shots], masks[:, :shots], query, cfg, proportion=known)
             scores = [iou(upsample(p, m.shape) > 0.5, m) for p, m in zip(out.probability, truth, strict=True)]
             row += f"{100 * sum(scores) / count:10.1f}"
-        print(f"{name:30}{row}", flush=True)
+        print(f"{name:34}{row}", flush=True)
 
 
 if __name__ == "__main__":

@@ -111,7 +111,7 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, nargs="+", default=[1, 8])
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    cfg = InferenceConfig.preset("clean")
+    cfg = InferenceConfig.preset("original")
     native, text = native_status()
     print(
         f"{CHANNELS} channels, {SIZE[0]}×{SIZE[1]} cells, {cfg.steps} steps, {options.threads} threads, float32 input"

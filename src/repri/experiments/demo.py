@@ -18,7 +18,7 @@ from repri.models.filters import FilterBank
 
 __all__ = ["LOSSES", "SHOWN", "DemoTask", "draw", "mean_iou", "run"]
 
-LOSSES = {"CE": "ce", "CE + H": "ce_h", "CE + H + KL": "clean"}
+LOSSES = {"CE": "original-ce", "CE + H": "original-ce_h", "CE + H + KL": "original"}
 """Column of the figure → preset."""
 SEEDS = range(24)
 """Tasks that are run; the means are over all of them."""

@@ -1,0 +1,43 @@
+"""Result files as a Markdown table: one row per method, one column per number of shots.
+
+python benchmarks/tables.py results/dinov2-clean-*.json
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from repri.evaluation.results import load_result
+
+ORDER = ("prototype", "ce", "ce_h", "repri", "repri-oracle")
+
+
+def main() -> None:
+    rows: dict[str, dict[int, str]] = {}
+    for path in map(Path, sys.argv[1:]):
+        result = load_result(path)
+        name = re.sub(r"-\d+shot$", "", path.stem)
+        low, high = result["interval"]
+        runs = result["config"]["runs"]
+        cell = f"{result['miou']:.1f} ± {(high - low) / 2:.1f}" + (
+            "" if runs == 5 else f" ({runs}×{result['config']['tasks']})"
+        )
+        if (error := result["proportion_error"]) and "oracle" not in result["method"]:
+            cell += f", δ {error['initial']:.2f} → {error['final']:.2f}"
+        rows.setdefault(name, {})[result["shots"]] = cell
+    shots = sorted({k for row in rows.values() for k in row})
+    print("| |" + "".join(f" {k}-shot |" for k in shots))
+    print("|---|" + "---|" * len(shots))
+    for name in sorted(rows, key=_place):
+        print(f"| {name} |" + "".join(f" {rows[name].get(k, '')} |" for k in shots))
+
+
+def _place(name: str) -> tuple[str, int]:
+    method = next((m for m in sorted(ORDER, key=len, reverse=True) if name.endswith(m)), "")
+    return name.removesuffix(method), ORDER.index(method) if method else 0
+
+
+if __name__ == "__main__":
+    main()

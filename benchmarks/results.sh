@@ -1,7 +1,7 @@
 #!/bin/sh
 # Every figure of docs/results.md: sh benchmarks/results.sh PASCAL DINOV2 RESNET50 RESULTS
 # (the data's folder, a folder with facebook/dinov2-small, ImageNet weights of ResNet-50, where to put the JSONs).
-# What is there already is not done again. RUNS_FEW: runs of 1000 tasks at 5 and 10 shots, MORE: runs of the side tables.
+# What is there already is not done again. Runs of 1000 tasks a fold: RUNS_1, RUNS_5, RUNS_10 by shots, RUNS_SIDE.
 set -e
 pascal=$1 dino=hub:$2 resnet=$3 results=$4
 export OMP_NUM_THREADS=1
@@ -25,25 +25,27 @@ original() { # shots, runs: the authors' classifier under the clean protocol
     done
 }
 
-table clean 1 5
-original 1 5
-table official 1 5
-table clean 5 "${RUNS_FEW:-5}"
-original 5 "${RUNS_FEW:-5}"
-for method in repri prototype; do
-    for layers in -2 -2,-1 -3,-2,-1 -4,-3,-2,-1; do
-        evaluate dinov2-layers$layers-$method --extractor "$dino" --method $method --layers=$layers --runs "${MORE:-1}"
+side() { # name, then options: one shot, the method and its baseline
+    for method in repri prototype; do
+        evaluate "$1"-$method --method $method --runs "${RUNS_SIDE:-1}" $2 $3 $4 $5 $6 $7 $8
     done
-    evaluate dinov2-560px-$method --extractor "$dino" --method $method --size 560 --runs "${MORE:-1}"
-    evaluate dinov2-single-$method --extractor "$dino" --method $method --precision single --runs "${MORE:-1}"
-done
-table official 5 "${RUNS_FEW:-5}"
-table clean 10 "${RUNS_FEW:-5}"
-original 10 "${RUNS_FEW:-5}"
-table official 10 "${RUNS_FEW:-5}"
-for layer in layer3 layer4; do
-    for method in repri prototype repri-oracle; do
-        evaluate resnet50-$layer-$method --extractor resnet50 --weights "$resnet" --layers $layer --method $method \
-            --runs "${MORE:-1}"
-    done
+}
+
+table clean 1 "${RUNS_1:-5}"
+table clean 5 "${RUNS_5:-5}"
+original 1 "${RUNS_1:-5}"
+original 5 "${RUNS_5:-5}"
+table official 1 "${RUNS_1:-5}"
+table official 5 "${RUNS_5:-5}"
+table clean 10 "${RUNS_10:-5}"
+side dinov2-560px --extractor "$dino" --size 560
+side dinov2-last2 --extractor "$dino" --layers=-2,-1
+side dinov2-single --extractor "$dino" --precision single
+side dinov2-layer11 --extractor "$dino" --layers=-2
+side dinov2-last3 --extractor "$dino" --layers=-3,-2,-1
+side dinov2-last4 --extractor "$dino" --layers=-4,-3,-2,-1
+table official 10 "${RUNS_10:-5}"
+original 10 "${RUNS_10:-5}"
+for layer in layer4 layer3; do
+    side resnet50-$layer --extractor resnet50 --weights "$resnet" --layers $layer
 done

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 import zlib
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,6 +28,9 @@ from .parallel import parallel
 from .resize import Geometry, ResizeRule, geometry, resize_image
 
 __all__ = ["Extractor", "FeatureStore", "default_budget"]
+
+RECENT = 300_000_000
+"""Bytes of features that were read last and are kept in memory."""
 
 
 class Extractor(Protocol):
@@ -76,6 +81,8 @@ class FeatureStore:
         self.folder = self.root / hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
         self.budget = default_budget() if budget is None else budget
         self._names: dict[Path, str] = {}
+        self._recent: OrderedDict[Path, Tensor] = OrderedDict()
+        self._lock = threading.Lock()
 
     def geometry(self, original: tuple[int, int]) -> Geometry:
         """Where the rule takes a picture of a given size."""
@@ -114,7 +121,19 @@ class FeatureStore:
         return len(missing)
 
     def get(self, path: Path) -> Tensor:
-        """[C, h, w] of an image, computed if it is not here or damaged."""
+        """[C, h, w] of an image, computed if it is not here or damaged. Not to be changed in place."""
+        with self._lock:
+            if path in self._recent:
+                self._recent.move_to_end(path)
+                return self._recent[path]
+        found = self._get(path)
+        with self._lock:
+            self._recent[path] = found
+            while len(self._recent) * found.numel() * found.element_size() > RECENT:
+                self._recent.popitem(last=False)
+        return found
+
+    def _get(self, path: Path) -> Tensor:
         found = self._read(self._file(path))
         if found is None:
             self._compute([self._load(path)], set(), 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,9 @@ from repri.distributed import World
 from repri.methods import Episode, Method, true_proportion
 
 from .metrics import Counts, count_pixels
+
+MASKS_KEPT = 512
+"""In memory: a fold's images come up again and again."""
 
 __all__ = ["Outcome", "TaskScore", "images_of", "run_tasks"]
 
@@ -93,24 +97,27 @@ def _counts(flat: list[tuple[int, Task]], found: list[TaskScore]) -> Counts:
 def _scores(
     dataset: Dataset, tasks: list[Task], method: Method, store: FeatureStore, protocol: Protocol
 ) -> Iterator[TaskScore]:
+    @lru_cache(MASKS_KEPT)
+    def mask(id: str, class_id: int) -> tuple[Tensor, Tensor, Geometry]:
+        return _mask(dataset, id, class_id, store)
+
     def load(task: Task) -> tuple[Task, Loaded]:
-        return task, _load(dataset, task, store, protocol)
+        support = [mask(id, task.class_id)[0] for id in task.support]
+        query, original, where = mask(task.query, task.class_id)
+        return task, Loaded(support, query, original if protocol == "clean" else query, where)
 
     for task, loaded in parallel(load, tasks, workers=1):
         features = [store.get(dataset[id].image) for id in (*task.support, task.query)]
         yield _score(features, loaded, method, store.extractor.stride, protocol)
 
 
-def _load(dataset: Dataset, task: Task, store: FeatureStore, protocol: Protocol) -> Loaded:
-    masks = []
-    for id in (*task.support, task.query):
-        ids = dataset.mask(id)
-        binary = (ids == task.class_id).astype(np.uint8)
-        binary[ids == IGNORE] = IGNORE
-        where = store.geometry((ids.shape[0], ids.shape[1]))
-        masks.append(resize_mask(binary, where))
-    truth = torch.from_numpy(binary) if protocol == "clean" else masks[-1]
-    return Loaded(masks[:-1], masks[-1], truth, where)
+def _mask(dataset: Dataset, id: str, class_id: int, store: FeatureStore) -> tuple[Tensor, Tensor, Geometry]:
+    """A class in an image, 0, 1 and 255, at the network's size and at its own; and how the two belong together."""
+    ids = dataset.mask(id)
+    binary = (ids == class_id).astype(np.uint8)
+    binary[ids == IGNORE] = IGNORE
+    where = store.geometry((ids.shape[0], ids.shape[1]))
+    return resize_mask(binary, where), torch.from_numpy(binary), where
 
 
 def _score(features: list[Tensor], loaded: Loaded, method: Method, stride: int, protocol: Protocol) -> TaskScore:

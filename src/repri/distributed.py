@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["World", "world"]
+__all__ = ["World", "default_device", "world"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,19 @@ class World:
         self.gather(None)
 
 
+def default_device() -> str:
+    """REPRI_DEVICE; else this process's GPU, if there is one; else the CPU."""
+    import torch
+
+    fallback = f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if torch.cuda.is_available() else "cpu"
+    name = os.environ.get("REPRI_DEVICE") or fallback
+    try:
+        torch.empty(1, device=name)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"the device {name!r} cannot be used: {str(error).splitlines()[0]}") from None
+    return name
+
+
 @contextmanager
 def world() -> Generator[World]:
     """The processes that torchrun started, or this one alone. gloo on CPU, nccl where there are GPUs."""
@@ -51,9 +64,10 @@ def world() -> Generator[World]:
     import torch
     import torch.distributed as dist
 
-    if torch.cuda.is_available():
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    device = default_device()
+    if device.startswith("cuda"):
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
     try:
         yield World(dist.get_rank(), size)
     finally:

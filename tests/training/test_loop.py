@@ -6,12 +6,21 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from repri.cli import app
+from repri.data.scenes import make_dataset
+from repri.models import load_extractor
+from repri.settings import parse, read_yaml
 from repri.training import TrainConfig, prepare, train
+from repri.training.network import build_trainee
+
+CONFIGS = Path(__file__).parents[2] / "configs"
 
 
 def state_of(folder):
@@ -146,6 +155,76 @@ def test_other_settings_do_not_resume(settings, tmp_path):
         train(prepare(TrainConfig(**settings | {"output": str(tmp_path / "other")})), resume=True)
 
 
+def test_other_images_do_not_resume(settings, tmp_path):
+    train(prepare(TrainConfig(**settings | {"epochs": 1})))
+    make_dataset(tmp_path / "data", train=12, val=4)
+    plan = prepare(TrainConfig(**settings | {"epochs": 1, "root": str(tmp_path / "data")}))
+    with pytest.raises(ValueError, match="was trained on other images"):
+        train(plan, resume=True)
+
+
+def test_a_gradient_that_is_no_number_changes_nothing(settings, tmp_path):
+    plan = prepare(TrainConfig(**settings))
+    plan.trainee.classifier.weight.register_hook(lambda gradient: gradient * float("nan"))
+    with pytest.raises(ValueError, match="the loss is nan"):
+        train(plan)
+    assert all(p.isfinite().all() for p in plan.trainee.parameters())
+
+
+@pytest.mark.parametrize("changes", [{"protocol": "paper"}, {"mixup": 0.4}, {"loss_stride": 2}, {"fold": None}])
+def test_other_settings_run(settings, changes, tmp_path):
+    assert train(prepare(TrainConfig(**settings | {"epochs": 1} | changes))).epoch == 1
+    assert load_extractor(str(tmp_path / "run" / "model.safetensors")).rule.size == 96
+
+
+def test_the_authors_selection_is_episodic(settings, config_file, tmp_path):
+    make_dataset(tmp_path / "data", train=12, val=24)
+    options = [
+        "--set",
+        "protocol=official",
+        "--set",
+        "selection_tasks=20",
+        "--set",
+        "epochs=1",
+        "--root",
+        str(tmp_path / "data"),
+    ]
+    done = CliRunner().invoke(app, ["train", "--config", str(config_file), *options])
+    assert done.exit_code == 0, done.output
+    (row,) = csv.DictReader((tmp_path / "run" / "log.csv").read_text().splitlines())
+    assert float(row["selected_by"]) != float(row["base_miou"])
+
+
+def test_recomputing_gives_the_same_gradient(settings, tmp_path):
+    gradients = []
+    for recompute in (False, True):
+        torch.manual_seed(0)
+        config = TrainConfig(**settings | {"network": "pspnet-resnet50", "freeze": "none", "width": 8, "dropout": 0.0})
+        trainee = build_trainee(replace(config, recompute=recompute), 3).train()
+        x = torch.rand(2, 3, 33, 33, generator=torch.Generator().manual_seed(1))
+        trainee(x).square().mean().backward()
+        gradients.append([p.grad for p in trainee.parameters()])
+    assert all(torch.allclose(a, b, rtol=1e-3, atol=1e-5) for a, b in zip(*gradients, strict=True))
+
+
+def test_the_recipes_can_be_read():
+    files = sorted(CONFIGS.glob("*.yaml"))
+    assert {"tiny", "pascal-resnet50", "pascal-resnet101", "coco-resnet50", "pascal-vgg16"} <= {f.stem for f in files}
+    for file in files:
+        config = parse(TrainConfig, read_yaml(file), str(file))
+        assert config.batch in (8, 12)
+
+
+def test_the_tiny_recipe(tmp_path, monkeypatch):
+    """As a newcomer runs it."""
+    monkeypatch.setenv("REPRI_CACHE", str(tmp_path / "cache"))
+    options = ["--config", str(CONFIGS / "tiny.yaml"), "--output", str(tmp_path / "tiny")]
+    done = CliRunner().invoke(app, ["train", *options])
+    assert done.exit_code == 0, done.output
+    rows = list(csv.DictReader((tmp_path / "tiny" / "log.csv").read_text().splitlines()))
+    assert max(float(row["base_miou"]) for row in rows) > 30
+
+
 def test_a_full_disk_leaves_the_last_checkpoint(settings, tmp_path, monkeypatch):
     plan = prepare(TrainConfig(**settings | {"epochs": 3}))
     saved = []
@@ -159,13 +238,12 @@ def test_a_full_disk_leaves_the_last_checkpoint(settings, tmp_path, monkeypatch)
     monkeypatch.setattr(torch, "save", save)
     with pytest.raises(ValueError, match="No space left on device"):
         train(plan)
-    assert state_of(tmp_path / "run")["progress"]["epoch"] == 1
+    progress = state_of(tmp_path / "run")["progress"]
+    assert (progress["epoch"], progress["step"]) == (0, plan.steps_per_epoch)  # saved before the first validation
     assert not [path for path in (tmp_path / "run").iterdir() if path.name.startswith(".")]
 
 
 def test_the_command(settings, config_file, tmp_path):
-    from typer.testing import CliRunner
-
     runner = CliRunner()
     done = runner.invoke(app, ["train", "--config", str(config_file), "--dry-run"])
     assert done.exit_code == 0, done.output

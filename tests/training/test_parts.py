@@ -8,11 +8,12 @@ import torch.nn.functional as F
 
 from repri.data.folds import PASCAL, contiguous_folds, numbered
 from repri.data.open import open_dataset
+from repri.data.scenes import make_dataset
 from repri.models import load_extractor
-from repri.training import TrainConfig, prepare
-from repri.training.batches import base_labels, evenly, order
+from repri.training import TrainConfig, prepare, train
+from repri.training.batches import base_labels, evenly, order, sampled
 from repri.training.loop import loss_of, rate
-from repri.training.network import build_trainee
+from repri.training.network import build_trainee, square, upsampled
 
 
 class Scores(nn.Module):
@@ -38,7 +39,7 @@ def made_logits(classes=5, size=9):
 def test_the_loss_is_the_smoothed_cross_entropy(protocol):
     logits, labels = made_logits()
     config = TrainConfig(protocol=protocol, smoothing=0.1)
-    found = loss_of(Scores(logits), torch.zeros(2, 3, 9, 9), labels, config, 1)
+    found = loss_of(Scores(logits), torch.zeros(2, 3, 9, 9), labels, config, True)
     expected = 0.0
     spread = 0.1 / 4 if protocol == "official" else 0.1 / 5
     for b, y, x in np.argwhere(labels.numpy() != 255):
@@ -62,9 +63,9 @@ def test_mixup_mixes_neighbours(monkeypatch):
     torch.manual_seed(5)
     x = torch.rand(2, 3, 9, 9)
     torch.manual_seed(5)
-    found = loss_of(Watching(logits), x, labels, TrainConfig(mixup=0.4), 1)
+    found = loss_of(Watching(logits), x, labels, TrainConfig(mixup=0.4), True)
     torch.testing.assert_close(seen[0], share * x + (1 - share) * x.flip(0))
-    plain = [float(loss_of(Scores(logits), x, y, TrainConfig(), 1)) for y in (labels, labels.flip(0))]
+    plain = [float(loss_of(Scores(logits), x, y, TrainConfig(), True)) for y in (labels, labels.flip(0))]
     assert float(found) == pytest.approx(share * plain[0] + (1 - share) * plain[1], rel=1e-5)
 
 
@@ -114,24 +115,33 @@ def test_stored_features_are_flipped_with_their_labels(settings):
     assert torch.equal(plain.example(0, 0)[0], plain.example(0, 5)[0])
 
 
-def test_an_unreadable_image_is_named_or_skipped(settings, tmp_path):
-    plan = prepare(TrainConfig(**settings, skip_unreadable=True))
-    examples = plan.examples
-    broken = tmp_path / "broken.png"
+def test_an_unreadable_image_is_named_or_left_out(settings, tmp_path):
+    make_dataset(tmp_path / "data", train=10, val=4)
+    broken = tmp_path / "data" / "train" / "images" / "train003.png"
     broken.write_bytes(b"not a picture")
-    sample = examples.dataset[examples.ids[2]]
-    examples.dataset.samples[examples.dataset.position[sample.id]]  # it is there
-    samples = tuple(s._replace(image=broken) if s.id == sample.id else s for s in examples.dataset.samples)
-    object.__setattr__(examples.dataset, "samples", samples)
-    (batch,) = examples.batches([[1, 2]], 0)
-    assert (batch.labels[1] == 255).all()
-    assert (batch.labels[0] != 255).any()
-    examples.skip = False
-    with pytest.raises(ValueError, match=f"stopped at the image {sample.id}.*broken.png"):
-        list(examples.batches([[1, 2]], 0))
-    examples.skip = True
-    with pytest.raises(ValueError, match="none of the images of a batch"):
-        list(examples.batches([[2]], 0))
+    settings |= {"data": str(tmp_path / "data" / "data.yaml"), "batch": 4}
+    plan = prepare(TrainConfig(**settings))
+    with pytest.raises(ValueError, match=r"train003\.png"):
+        train(plan)
+    with pytest.raises(ValueError, match=r"stopped at the image train003: .*train003\.png"):
+        plan.examples.example(plan.examples.ids.index("train003"), 0)
+    plan = prepare(TrainConfig(**settings, skip_unreadable=True))
+    assert plan.skipped == ["train003"]
+    assert "train003" not in plan.examples.ids
+
+
+@pytest.mark.parametrize("side", [33, 40])
+@pytest.mark.parametrize("every", [1, 2, 4])
+def test_sampled_labels_lie_where_the_logits_do(side, every):
+    """A ramp over the cells, upsampled to the sampled pixels, is the ramp over the pixels."""
+    aligned = side == 33  # 5 cells of 8 on 33 pixels, corner to corner; 5 cells of 8 on 40
+    pixels = torch.arange(side, dtype=torch.float32).expand(1, side, side)
+    cells = torch.arange(5) * 8.0 if aligned else torch.arange(5) * 8 + 3.5
+    wanted = sampled(pixels, every, aligned)
+    logits = upsampled(cells.expand(1, 1, 5, 5), square(wanted), aligned)
+    inner = (wanted[0, 0] >= cells[0]) & (wanted[0, 0] <= cells[-1])  # beyond the outer cells nothing rises
+    off = (logits[0, 0, 0] - wanted[0, 0]).abs()[inner]
+    assert off.max() <= (0 if aligned or every == 1 else 0.5) + 1e-4  # the middle of an even block lies between pixels
 
 
 @pytest.mark.parametrize("kind", ["conv", "psp"])
@@ -181,10 +191,8 @@ def test_a_pspnet_is_frozen_up_to_a_layer(settings, tmp_path):
         extractor = load_extractor(str(tmp_path / "model.safetensors"))
     with torch.inference_mode():
         expected = trainee.features(features)
-    mean, std = (torch.tensor(v).view(3, 1, 1) for v in (extractor.rule.mean, extractor.rule.std))
-    assert trainee.rule == extractor.rule
+    assert extractor.rule == trainee.rule._replace(size=96)
     torch.testing.assert_close(extractor.extract(images), expected.clone(), atol=1e-4, rtol=1e-3)
-    assert mean.shape == std.shape
 
 
 MISTAKES = [
@@ -199,6 +207,12 @@ MISTAKES = [
     ({"network": "pspnet-resnet50", "freeze": "layer2"}, "keeps an untrained backbone"),
     ({"network": "pspnet-resnet50", "freeze": "none", "weights": "nowhere.pth"}, "no weights file"),
     ({"accumulate": 3}, "cannot be shared"),
+    ({"accumulate": 4}, "needs two images"),
+    ({"loss_stride": 5}, "loss_stride must divide 96"),
+    ({"min_pixels": 30000}, "no image with 30000 pixels"),
+    ({"classes": ()}, "0 classes to train on"),
+    ({"network": "resnet50"}, "without weights is untrained"),
+    ({"nesterov": True, "momentum": 0.0}, "nesterov needs a momentum"),
     ({"root": "/nowhere"}, "there is no folder /nowhere"),
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 __all__ = ["Bars", "counting", "settings_of"]
@@ -21,6 +22,9 @@ def settings_of(pairs: list[str] | None) -> dict[str, Any]:
             values[name] = yaml.safe_load(value)
         except yaml.YAMLError:
             raise ValueError(f"--set {name}: {value!r} is not a YAML value") from None
+        if isinstance(values[name], str):
+            with suppress(ValueError):
+                values[name] = float(value)  # 1e-3, which is text to YAML
     return values
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
@@ -111,9 +110,10 @@ def _extractors(config):
     """fold → extractor; the same one again where neither its name nor its weights depend on the fold."""
     from functools import cache
 
+    from repri.distributed import default_device
     from repri.models import load_extractor
 
-    options: dict[str, Any] = {} if config.extractor == "filters" else {"device": os.environ.get("REPRI_DEVICE", "cpu")}
+    options: dict[str, Any] = {} if config.extractor == "filters" else {"device": default_device()}
     if config.extractor != "filters" and not config.extractor.endswith(".safetensors"):
         options |= {"combine": config.combine}
     if config.layers is not None:

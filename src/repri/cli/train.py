@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,7 +28,7 @@ def train(
 
         typer.echo(f"written: {plot_training(plot)}")
         return
-    from repri.distributed import world
+    from repri.distributed import default_device, world
     from repri.settings import parse, read_yaml
     from repri.training import Stopped, TrainConfig, prepare
     from repri.training import train as run
@@ -40,19 +39,20 @@ def train(
     if isinstance(values.get("output"), str):
         values["output"] = values["output"].replace("{fold}", str(values.get("fold", 0)))
     resolved = parse(TrainConfig, values, str(config or "repri train"))
-    device = os.environ.get("REPRI_DEVICE", "cpu")
     with world() as here:
+        device = default_device()
         bars = Bars() if here.first else None
         report = bars.show if bars else None
         try:
             with bars or nullcontext():
-                plan = prepare(resolved, here, counting(bars))
+                plan = prepare(resolved, here, counting(bars), device)
+                plan.check_folder(resume)
+                select = _episodic(resolved, here) if resolved.protocol == "official" else None
                 if dry_run:
                     from repri.training.estimate import measure
 
                     measured = measure(plan, here, report, device)
                 else:
-                    select = _episodic(resolved, here) if resolved.protocol == "official" else None
                     done = run(plan, here, resume, report, select, device)
         except Stopped as stopped:
             if here.first:
@@ -62,6 +62,8 @@ def train(
             print_plan(plan)
             typer.echo(measured)
         elif here.first:
+            if plan.skipped:
+                typer.echo(f"left out, cannot be read: {', '.join(plan.skipped)}")
             best = f"best {done.best:.1f}, " if resolved.protocol != "paper" else ""
             typer.echo(f"{best}written: {plan.folder / 'model.safetensors'}")
 
@@ -93,7 +95,13 @@ def _episodic(config: Any, here: Any):
 
     planned = plan(
         EvaluationConfig(
-            data=config.data, root=config.root, folds=(config.fold,), protocol="official", size=config.size, runs=1
+            data=config.data,
+            root=config.root,
+            folds=(config.fold,),
+            protocol="official",
+            size=config.size,
+            runs=1,
+            tasks=config.selection_tasks,
         )
     )
 
@@ -101,6 +109,6 @@ def _episodic(config: Any, here: Any):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.safetensors"
             trainee.export(path)
-            return evaluate(planned, lambda fold: load_extractor(str(path)), here)[1]["miou"]
+            return evaluate(planned, lambda fold: load_extractor(str(path)), here, store=Path(folder))[1]["miou"]
 
     return score

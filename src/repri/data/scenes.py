@@ -14,10 +14,11 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 import yaml
+from filelock import FileLock
 from PIL import Image
 from torch import Tensor
 
-from repri.files import cache_folder, new_folder
+from repri.files import cache_folder, check_writable, new_folder
 
 from .images import write_mask
 
@@ -58,8 +59,10 @@ def make_task(seed: int, shots: int = 1, size: int = 256) -> SceneTask:
 def scenes_file() -> Path:
     """The YAML of the data set ``scenes``, which is drawn into the cache when it is first wanted."""
     folder = cache_folder() / "scenes-1"
-    if not (folder / "data.yaml").is_file():
-        make_dataset(folder)
+    check_writable(folder.with_suffix(".lock"))
+    with FileLock(folder.with_suffix(".lock")):  # of several processes one draws
+        if not (folder / "data.yaml").is_file():
+            make_dataset(folder)
     return folder / "data.yaml"
 
 

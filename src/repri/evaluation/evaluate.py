@@ -126,9 +126,14 @@ Report = Callable[[str, int, int, Counts | None], None]
 
 
 def evaluate(
-    planned: Plan, extractor_for: Callable[[int], Extractor], world: World | None = None, report: Report | None = None
+    planned: Plan,
+    extractor_for: Callable[[int], Extractor],
+    world: World | None = None,
+    report: Report | None = None,
+    store: Path | None = None,
 ) -> dict[int, dict[str, Any]]:
-    """Shots → the content of its result file. ``extractor_for``: fold → extractor."""
+    """Shots → the content of its result file. ``extractor_for``: fold → extractor; ``store``: another place than
+    the cache for features that nobody will want again."""
     world = world or World()
     config, dataset = planned.config, planned.dataset
     outcomes: dict[int, dict[int, Outcome]] = {shots: {} for shots in config.shots}
@@ -136,12 +141,12 @@ def evaluate(
     extraction, stores = 0.0, {}
     for fold in planned.folds:
         extractor = extractor_for(fold)
-        store = FeatureStore(extractor, config.protocol, config.size, precision=PRECISION[config.precision])
-        stores[fold] = {"name": extractor.name, "fingerprint": extractor.fingerprint[:16], "size": store.size}
+        kept = FeatureStore(extractor, config.protocol, config.size, store, precision=PRECISION[config.precision])
+        stores[fold] = {"name": extractor.name, "fingerprint": extractor.fingerprint[:16], "size": kept.size}
         start = time.perf_counter()
         images = sorted({image for shots in config.shots for image in images_of(dataset, planned.tasks[shots, fold])})
         tell = (lambda a, b, fold=fold: report(f"features, fold {fold}", a, b, None)) if report else None
-        store.prepare(images, tell, share=world.share)
+        kept.prepare(images, tell, share=world.share)
         world.wait()
         extraction += time.perf_counter() - start
         for shots in config.shots:
@@ -149,7 +154,7 @@ def evaluate(
             label = f"fold {fold}, {shots}-shot"
             show = (lambda a, b, c, label=label: report(label, a, b, c)) if report else None
             outcomes[shots][fold] = run_tasks(
-                dataset, planned.tasks[shots, fold], planned.method, store, config.protocol, world, show
+                dataset, planned.tasks[shots, fold], planned.method, kept, config.protocol, world, show
             )
             timing[shots] += time.perf_counter() - start
     count = config.tasks * config.runs * len(planned.folds)

@@ -16,7 +16,7 @@ __all__ = ["METHODS", "build_method"]
 
 METHODS = {
     "prototype": "nearest mean of the support's foreground and background",
-    "ce": "the linear classifier fitted to the support alone",
+    "ce": "the linear classifier with the support's loss alone",
     "ce_h": "CE and the query's entropy",
     "repri": "CE, entropy and KL to the estimated proportion",
     "repri-oracle": "the same, told the true proportion",

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from repri.files import atomic
 
-__all__ = ["Checkpoint", "load_exactly", "read_checkpoint", "read_tensors", "save_checkpoint"]
+__all__ = ["Checkpoint", "load_exactly", "read_checkpoint", "read_tensors", "save_checkpoint", "write_tensors"]
 
 
 class Checkpoint(NamedTuple):
@@ -62,7 +62,10 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     else:
         some = ", ".join(list(raw)[:4])
         raise ValueError(f"{path} is of no known kind (its keys start {some}): expected a ResNet, VGG or PSPNet")
-    return Checkpoint(path, kind, state, _describe(state))
+    config = _describe(state)
+    if kind == "authors" and config["backbone"].startswith("vgg"):
+        config["dilated"] = False  # their VGGs keep all four poolings
+    return Checkpoint(path, kind, state, config)
 
 
 def load_exactly(model: nn.Module, state: dict[str, Tensor], source: str) -> None:
@@ -89,11 +92,16 @@ def load_exactly(model: nn.Module, state: dict[str, Tensor], source: str) -> Non
 
 def save_checkpoint(path: str | Path, state: dict[str, Tensor], config: dict[str, Any]) -> None:
     """Our own format: safetensors with the configuration in the metadata, written whole or not at all."""
-    from safetensors.torch import save_file
+    write_tensors(Path(path), state, {"repri": json.dumps(config, sort_keys=True)})
 
-    tensors = {key: value.detach().cpu().contiguous() for key, value in state.items()}
-    with atomic(Path(path)) as temporary:
-        save_file(tensors, temporary, metadata={"repri": json.dumps(config, sort_keys=True)})
+
+def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
+    """A safetensors file, written whole or not at all, with the permissions that any other new file has."""
+    from safetensors.torch import save
+
+    content = save({key: value.detach().cpu().contiguous() for key, value in tensors.items()}, metadata)
+    with atomic(path) as temporary:
+        temporary.write_bytes(content)
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
@@ -121,7 +129,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _own_config(path: Path, text: str) -> dict[str, Any]:
-    known = {"backbone", "stem", "stride_in", "bn_eps", "dilated", "classes"}
+    known = {"backbone", "stem", "stride_in", "bn_eps", "dilated", "classes", "size"}
     try:
         config = json.loads(text)
         unknown = sorted(config.keys() - known)

@@ -68,7 +68,12 @@ class FeatureExtractor(ABC):
     @property
     @abstractmethod
     def fingerprint(self) -> str:
-        """Hash of architecture, options and weights: what a cache of features depends on."""
+        """Hash of architecture, options, weights and arithmetic: what a cache of features depends on."""
+
+    @property
+    def identity(self) -> str:
+        """The same on every device: what a head was trained on."""
+        return self.fingerprint
 
 
 class NetworkExtractor(FeatureExtractor):
@@ -109,10 +114,9 @@ class NetworkExtractor(FeatureExtractor):
         self.stride = strides[layers[-1]]
         self.channels = sum(widths) if combine == "concat" else widths[0]
         self.run = self.network  # what is executed: may be replaced by a faster equivalent
-        precision = "autocast" if self.device.type == "cuda" else "float32"
-        facts = [repr(self.network), description, self.layers, self.combine, self.rule, precision]
         # Not of the name: the same model from two places has the same features.
-        self._fingerprint = fingerprint_of(facts, self.network.state_dict().items())
+        facts = [repr(self.network), description, self.layers, self.combine, self.rule]
+        self._identity = fingerprint_of(facts, self.network.state_dict().items())
 
     def _forward(self, images: Tensor) -> Tensor:
         with torch.autocast(self.device.type, enabled=self.device.type == "cuda"):
@@ -126,17 +130,24 @@ class NetworkExtractor(FeatureExtractor):
         return torch.cat(maps, 1) if self.combine == "concat" else torch.stack(maps).mean(0)
 
     @property
+    def identity(self) -> str:
+        return self._identity
+
+    @property
     def fingerprint(self) -> str:
-        return self._fingerprint
+        precision = "autocast" if self.device.type == "cuda" else "float32"
+        return fingerprint_of([self._identity, precision], ())
 
 
 class HeadedExtractor(FeatureExtractor):
     """Another extractor with a module on top, which must have ``out_channels`` (and ``upsample``, if it does)."""
 
-    def __init__(self, under: FeatureExtractor, head: nn.Module):
+    def __init__(self, under: FeatureExtractor, head: nn.Module, size: int | None = None):
         if not isinstance(getattr(head, "out_channels", None), int):
             raise ValueError(f"{under.name}: a head must say how many channels it gives, as out_channels")
         self.under, self.name, self.rule = under, f"{under.name} with a head", under.rule
+        if size is not None:
+            self.rule = under.rule._replace(size=size)  # at which the head was trained
         self.channels = int(head.out_channels)  # ty: ignore[invalid-argument-type]
         self.stride = under.stride // int(getattr(head, "upsample", 1))
         device = getattr(under, "device", "cpu")

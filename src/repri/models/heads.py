@@ -10,9 +10,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from repri.files import atomic
-
-from .checkpoints import load_exactly, read_tensors
+from .checkpoints import load_exactly, read_tensors, write_tensors
 from .pspnet import PyramidPooling
 
 __all__ = ["Head", "is_head", "load_head", "save_head"]
@@ -68,13 +66,10 @@ def _convolution(channels: int, width: int, kernel: int) -> nn.Sequential:
 
 def save_head(path: Path, head: Head, base: dict[str, Any], more: dict[str, Tensor] | None = None) -> None:
     """One safetensors file; ``base`` says which extractor the head sits on (``name``, ``weights``, ``layers``,
-    ``combine``, ``fingerprint``); ``more``: tensors to keep beside it, such as the classifier's."""
-    from safetensors.torch import save_file
-
+    ``combine``, ``identity``) and at which ``size`` it was trained; ``more``: tensors to keep beside it, such as the
+    classifier's."""
     tensors = {f"head.{key}": value for key, value in head.state_dict().items()} | (more or {})
-    tensors = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
-    with atomic(path) as temporary:
-        save_file(tensors, temporary, metadata={METADATA: json.dumps({"head": head.options, "base": base})})
+    write_tensors(path, tensors, {METADATA: json.dumps({"head": head.options, "base": base})})
 
 
 def is_head(path: Path) -> bool:

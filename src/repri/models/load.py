@@ -11,7 +11,7 @@ import torch
 import torch.nn as nn
 
 from .checkpoints import Checkpoint, load_exactly, read_checkpoint
-from .extractor import FeatureExtractor, HeadedExtractor, NetworkExtractor
+from .extractor import IMAGENET, FeatureExtractor, HeadedExtractor, NetworkExtractor
 from .fast import accelerate
 from .filters import FilterBank
 from .heads import is_head, load_head
@@ -77,7 +77,9 @@ def load_extractor(
         known = ["layer1", "layer2", "layer3", "layer4", *(["bottleneck"] if name.startswith("pspnet-") else [])]
         taken = pick_layers((-1,) if layers is None else layers, known, name)
         network = _build(name, weights, architecture, taken)
-        extractor = NetworkExtractor(name, network, taken, **options)
+        size = IMAGENET.size if weights is None else read_checkpoint(find_weights(weights)).config.get("size")
+        rule = IMAGENET._replace(size=size or IMAGENET.size)  # at which it was trained
+        extractor = NetworkExtractor(name, network, taken, rule, **options)
         if fast:
             extractor.run = accelerate(extractor.network)
     else:
@@ -98,12 +100,14 @@ def _load_trained(
         return load_extractor(f"pspnet-{read_checkpoint(path).config['backbone']}", path, layers=layers, **options)
     _refuse(str(path), layers=layers)
     head, base = load_head(path)
+    if base["name"] == "filters":
+        options = {}
     under = load_extractor(
         base["name"], weights or base["weights"], layers=base["layers"], combine=base["combine"], **options
     )
-    if under.fingerprint != base["fingerprint"]:
+    if under.identity != base["identity"]:
         raise ValueError(f"{path} was trained on another {base['name']} than the one that is here: its weights differ")
-    return HeadedExtractor(under, head)
+    return HeadedExtractor(under, head, base["size"])
 
 
 def build_backbone(name: str, **architecture: Any) -> ResNet | VGG16:
@@ -123,9 +127,7 @@ def load_checkpoint(checkpoint: Checkpoint, whole: bool | None = None, **archite
     """The network that a file describes, with its weights, every key accounted for: a PSPNet if it holds
     one, unless ``whole`` is False, else the backbone. An ImageNet class head is left out unless
     ``classes`` asks for it."""
-    told = {k: v for k, v in checkpoint.config.items() if k not in ("backbone", "classes")}
-    if checkpoint.kind == "authors" and checkpoint.config["backbone"].startswith("vgg"):
-        told["dilated"] = False  # their VGGs keep all four poolings
+    told = {k: v for k, v in checkpoint.config.items() if k not in ("backbone", "classes", "size")}
     for key, value in architecture.items():
         if key in told and told[key] != value:
             raise ValueError(f"{checkpoint.path} has {key}={told[key]!r}, not {value!r}")

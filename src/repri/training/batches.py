@@ -16,11 +16,11 @@ from repri.data.dataset import Dataset
 from repri.data.folds import Protocol
 from repri.data.images import IGNORE
 from repri.data.parallel import parallel
-from repri.data.resize import ResizeRule, resize
+from repri.data.resize import ResizeRule, geometry, resize, resize_mask
 from repri.data.store import FeatureStore
 from repri.models.extractor import InputRule
 
-__all__ = ["Batch", "Examples", "base_labels", "evenly", "order"]
+__all__ = ["Batch", "Examples", "base_labels", "evenly", "order", "sampled"]
 
 
 class Batch(NamedTuple):
@@ -66,10 +66,9 @@ class Examples:
         how: Augmentation,
         seed: int,
         store: FeatureStore | None = None,
-        skip_unreadable: bool = False,
     ):
         self.dataset, self.ids, self.table, self.rule, self.size = dataset, list(ids), table, rule, size
-        self.network, self.how, self.seed, self.store, self.skip = network, how, seed, store, skip_unreadable
+        self.network, self.how, self.seed, self.store = network, how, seed, store
         self.multiple = network.multiple if network.multiple > 1 or rule == "clean" else None
 
     def __len__(self) -> int:
@@ -78,48 +77,33 @@ class Examples:
     def batches(self, steps: Sequence[Sequence[int]], epoch: int, workers: int | None = None) -> Iterator[Batch]:
         """One batch for each list of places, read ahead."""
 
-        def one(job: tuple[int, int]) -> tuple[Tensor, Tensor] | None:
-            return self.example(job[1], epoch)
-
-        jobs = [(step, place) for step, places in enumerate(steps) for place in places]
-        made = parallel(one, jobs, workers, ahead=8)
+        made = parallel(lambda place: self.example(place, epoch), [p for places in steps for p in places], workers)
         for places in steps:
             pairs = [next(made) for _ in places]
-            whole = [pair for pair in pairs if pair is not None]
-            if not whole:
-                raise ValueError(f"none of the images of a batch can be read: {', '.join(self.ids[p] for p in places)}")
-            # What cannot be read gives way to a copy of another one that does not count.
-            pairs = [pair or (whole[0][0], torch.full_like(whole[0][1], IGNORE)) for pair in pairs]
-            yield Batch(
-                [self.ids[place] for place in places],
-                torch.stack([x for x, _ in pairs]),
-                torch.stack([y for _, y in pairs]),
-            )
+            ids, (x, y) = [self.ids[place] for place in places], zip(*pairs, strict=True)
+            yield Batch(ids, torch.stack(x), torch.stack(y))
 
-    def example(self, place: int, epoch: int) -> tuple[Tensor, Tensor] | None:
-        """Input and labels of one image in one epoch; None if it cannot be read and may be skipped."""
+    def example(self, place: int, epoch: int) -> tuple[Tensor, Tensor]:
+        """Input and labels of one image in one epoch."""
         try:
             return self._example(place, epoch)
         except (ValueError, OSError) as error:
-            if self.skip:
-                return None
             raise ValueError(f"training stopped at the image {self.ids[place]}: {error}") from error
 
     def _example(self, place: int, epoch: int) -> tuple[Tensor, Tensor]:
         id = self.ids[place]
-        image, mask = self.dataset.pair(id)
-        labels = self.table[mask]
+        side = -(-self.size // self.network.multiple) * self.network.multiple
         if self.store is None:
-            image, labels = augment(image, labels, self.how, self.seed, epoch, place)
-        item = resize(image, labels, self.rule, self.size, self.multiple)
-        assert item.mask is not None
-        if self.store is None:
+            image, mask = self.dataset.pair(id)
+            image, labels = augment(image, self.table[mask], self.how, self.seed, epoch, place)
+            item = resize(image, labels, self.rule, self.size, self.multiple)
+            assert item.mask is not None
             mean, std = (torch.tensor(values).view(3, 1, 1) for values in (self.network.mean, self.network.std))
-            side = -(-self.size // self.network.multiple) * self.network.multiple
             return _squared((item.image - mean) / std, side), _padded(item.mask, side)
+        labels = self.table[self.dataset.mask(id)]
+        labels = resize_mask(labels, geometry((labels.shape[0], labels.shape[1]), self.rule, self.size, self.multiple))
         features = self.store.get(self.dataset[id].image).float()
-        side = max(item.mask.shape)
-        x, y = _squared(features, max(features.shape[-2:])), _padded(item.mask, side)
+        x, y = _squared(features, max(features.shape[-2:])), _padded(labels, side)
         return self._flipped(x, y, epoch, place)
 
     def _flipped(self, x: Tensor, y: Tensor, epoch: int, place: int) -> tuple[Tensor, Tensor]:
@@ -137,6 +121,14 @@ def _squared(x: Tensor, side: int) -> Tensor:
 def _padded(labels: Tensor, side: int) -> Tensor:
     """[h, w] → [side, side], what was added is 255."""
     return F.pad(labels, (0, side - labels.shape[-1], 0, side - labels.shape[-2]), value=IGNORE)
+
+
+def sampled(labels: Tensor, every: int, aligned: bool) -> Tensor:
+    """[B, H, W] → every so many pixels: from corner to corner where features lie on corners, else block centres."""
+    if every == 1:
+        return labels
+    start = 0 if aligned else every // 2
+    return labels[:, start::every, start::every]
 
 
 def evenly(ids: Sequence[str], most: int | None) -> list[str]:

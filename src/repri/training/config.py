@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from repri.data.folds import Protocol
+from repri.data.index import MIN_PIXELS
 
 __all__ = ["TrainConfig"]
 
@@ -20,9 +21,12 @@ class TrainConfig:
     data: str = "pascal"
     """pascal, coco or a YAML file."""
     root: str | None = None
-    fold: int = 0
+    fold: int | None = 0
+    """Whose classes are held out; None: nobody's."""
     classes: tuple[str, ...] | None = None
     """Base classes by name; None: all that the fold does not test."""
+    min_pixels: int = MIN_PIXELS
+    """Of base classes in an image, for it to take part."""
     protocol: Protocol = "clean"
     """Decides the resize rule, the flips, void, Nesterov, the form of label smoothing and what the best epoch is."""
     size: int | None = None
@@ -67,14 +71,16 @@ class TrainConfig:
     """Epochs between validations."""
     validation_images: int | None = None
     """At most so many, evenly taken; None: all."""
+    selection_tasks: int = 1000
+    """By which ``official`` chooses the best epoch."""
     save_minutes: float = 10.0
     """Between checkpoints; one is also written after each epoch."""
     skip_unreadable: bool = False
-    """Leave out images that cannot be read, instead of stopping."""
+    """Open every image first and leave out, by name, those that cannot be read; else such an image is an error."""
     mixed_precision: bool = True
     """Where the device has it."""
     recompute: bool = False
-    """Gradient checkpointing: a third more work, much less memory (norms then update their running means twice)."""
+    """Gradient checkpointing: a third more work, less memory (norms then update their running means twice)."""
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "accumulate", "width", "upsample", "loss_stride", "validate_every"):
@@ -86,6 +92,8 @@ class TrainConfig:
         for name in ("momentum", "smoothing", "dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}")
+        if self.nesterov and self.momentum == 0:
+            raise ValueError("nesterov needs a momentum above 0")
         for name in ("images", "validation_images", "size"):
             value = getattr(self, name)
             if value is not None and value < 1:

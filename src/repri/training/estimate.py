@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import torch
 
-from repri.data.store import FeatureStore
 from repri.distributed import World
 
 from .batches import order
@@ -29,7 +28,7 @@ def measure(plan: Plan, world: World, report: Report | None = None, device: str 
     steps = order(len(plan.examples), config.batch, config.seed, 0)
     steps = [world.share(steps[i % len(steps)]) for i in range(STEPS + 1)]  # the first warms up
     store, filling = plan.examples.store, 0.0
-    if isinstance(store, FeatureStore):
+    if store is not None:
         images = sorted({plan.examples.dataset[plan.examples.ids[place]].image for places in steps for place in places})
         start = time.perf_counter()
         computed = store.prepare(images)

@@ -9,6 +9,7 @@ what a checkpoint needs to remember of randomness is the number of the step.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import signal
 import time
@@ -25,7 +26,7 @@ from torch.nn.parallel import DistributedDataParallel
 from repri.data.images import IGNORE
 from repri.distributed import World
 
-from .batches import Batch, Examples, order
+from .batches import Batch, Examples, order, sampled
 from .config import TrainConfig
 from .network import Trainee, square, upsampled
 from .norm import synchronise
@@ -64,12 +65,11 @@ def train(
     nesterov = config.protocol == "official" if config.nesterov is None else config.nesterov
     optimiser = torch.optim.SGD(learned, config.lr, config.momentum, 0, config.weight_decay, nesterov)
     progress = Progress()
+    plan.check_folder(resume)
     if resume:
-        progress, model, before = load_state(plan.folder, config)
+        progress, model, before = load_state(plan.folder, config, plan.identity)
         trainee.load_state_dict(model)
         optimiser.load_state_dict(before)
-    elif (plan.folder / "last.pt").exists():
-        raise ValueError(f"{plan.folder} holds a run already: go on with --resume, or choose another folder")
     fill_store(plan, world, report)
     watcher = Watcher(plan, world.first)
     if world.first:
@@ -77,7 +77,7 @@ def train(
 
     def save() -> None:
         if world.first:
-            save_state(plan.folder, config, progress, trainee.state_dict(), optimiser.state_dict())
+            save_state(plan.folder, config, plan.identity, progress, trainee.state_dict(), optimiser.state_dict())
 
     with _stop_signal() as stopping:
         saved = time.monotonic()
@@ -88,26 +88,28 @@ def train(
             batches = plan.examples.batches(mine[progress.step :], progress.epoch)
             for batch in batches:
                 iteration = progress.epoch * len(steps) + progress.step
-                torch.manual_seed((config.seed << 40) + (iteration << 10) + world.rank)
+                torch.manual_seed(_seed(config.seed, iteration, world.rank))
                 for group in optimiser.param_groups:
                     group["lr"] = rate(config, iteration, plan.steps)
                 loss, stop = _step(parallel, trainee, optimiser, batch, config, world, device, stopping())
                 if not math.isfinite(loss):
                     raise ValueError(
                         f"the loss is {loss} at step {iteration} (epoch {progress.epoch + 1}), with the images "
-                        f"{', '.join(batch.ids)}: try a smaller lr; {plan.folder / 'last.pt'} is as it was before"
+                        f"{', '.join(batch.ids)}: try a smaller lr; the last checkpoint is as it was before"
                     )
                 progress.losses.append(loss)
                 watcher.step(iteration, loss, optimiser.param_groups[0]["lr"])
                 progress.step += 1
                 if report:
-                    text = f"loss {sum(progress.losses[-50:]) / len(progress.losses[-50:]):.3f}"
-                    report(f"epoch {progress.epoch + 1}/{config.epochs}", progress.step, len(steps), text)
+                    recent = progress.losses[-50:]
+                    text = f"epoch {progress.epoch + 1}/{config.epochs}, loss {sum(recent) / len(recent):.3f}"
+                    report("training", iteration + 1, plan.steps, text)
                 if stop or time.monotonic() - saved > 60 * config.save_minutes:
                     save()
                     saved = time.monotonic()
                 if stop:
                     raise Stopped(f"stopped and saved after step {iteration + 1} of {plan.steps}")
+            save()  # validation may be long
             _end_epoch(plan, trainee, progress, world, report, select, watcher, device)
             progress.epoch, progress.step, progress.losses = progress.epoch + 1, 0, []
             save()
@@ -132,30 +134,31 @@ def _step(
     stopping: bool,
 ) -> tuple[float, bool]:
     """One update. The loss is the mean over the labelled pixels of the whole batch, of all processes and parts."""
-    facts = torch.tensor([float((batch.labels != IGNORE).sum()), float(stopping)], device=device)
+    labels = sampled(batch.labels, config.loss_stride, trainee.aligned(batch.labels.shape[-1]))
+    facts = torch.tensor([float((labels != IGNORE).sum()), float(stopping)], device=device)
     if world.size > 1:
         torch.distributed.all_reduce(facts)
     pixels = facts[0].clamp_min(1)
-    parts = list(zip(batch.x.chunk(config.accumulate), batch.labels.chunk(config.accumulate), strict=True))
+    parts = list(zip(batch.x.chunk(config.accumulate), labels.chunk(config.accumulate), strict=True))
     total = torch.zeros((), device=device)
     optimiser.zero_grad(set_to_none=True)
-    for i, (x, labels) in enumerate(parts):
+    for i, (x, y) in enumerate(parts):
         waits = i + 1 < len(parts) and isinstance(model, DistributedDataParallel)
         with model.no_sync() if waits else nullcontext():
-            loss = loss_of(model, x.to(device), labels.to(device), config, trainee.stride) * config.loss_stride**2
-            loss = loss / pixels
+            loss = loss_of(model, x.to(device), y.to(device), config, trainee.aligned(batch.labels.shape[-1])) / pixels
             (loss * world.size).backward()  # gradients are averaged over the processes
         total += loss.detach()
     if world.size > 1:
         torch.distributed.all_reduce(total)
-    found = float(total)
+    gradient = torch.nn.utils.get_total_norm(p.grad for p in trainee.parameters() if p.grad is not None)
+    found = float(total) if gradient.isfinite() else float("nan")
     if math.isfinite(found):
         optimiser.step()
     return found, bool(facts[1] > 0)
 
 
-def loss_of(model: nn.Module, x: Tensor, labels: Tensor, config: TrainConfig, stride: int) -> Tensor:
-    """Sum over labelled pixels of the smoothed cross-entropy, at every ``loss_stride``-th of them.
+def loss_of(model: nn.Module, x: Tensor, labels: Tensor, config: TrainConfig, aligned: bool) -> Tensor:
+    """Sum over labelled pixels of the smoothed cross-entropy; ``aligned``: outer cells lie on outer pixels.
 
     ``official`` spreads ε over the C − 1 other classes, PyTorch over all C: the same with ε·C/(C − 1).
     """
@@ -166,9 +169,8 @@ def loss_of(model: nn.Module, x: Tensor, labels: Tensor, config: TrainConfig, st
     amp = config.mixed_precision and x.device.type == "cuda"
     with torch.autocast(x.device.type, torch.bfloat16, enabled=amp):
         logits = model(x).float()
-    every = config.loss_stride
-    labels = labels[:, every // 2 :: every, every // 2 :: every].long()
-    logits = upsampled(logits, square(labels), stride if every == 1 else None)
+    labels = labels.long()
+    logits = upsampled(logits, square(labels), aligned)
     classes = logits.shape[1]
     smoothing = config.smoothing * (classes / (classes - 1) if config.protocol == "official" else 1)
 
@@ -185,11 +187,8 @@ def fill_store(plan: Plan, world: World, report: Report | None = None) -> None:
     store = plan.examples.store
     if store is None:
         return
-    jobs = (("training", plan.examples), ("validation", plan.validation))
-    for what, examples in jobs:
-        images = [examples.dataset[id].image for id in examples.ids]
-        tell = (lambda a, b, what=what: report(f"features for {what}", a, b, "")) if report else None
-        store.prepare(images, tell, share=world.share)
+    images = [part.dataset[id].image for part in (plan.examples, plan.validation) for id in part.ids]
+    store.prepare(images, (lambda a, b: report("features", a, b, "")) if report else None, share=world.share)
     world.wait()
 
 
@@ -199,7 +198,7 @@ def validate(trainee: Trainee, examples: Examples, classes: int, world: World, d
     table = torch.zeros(classes, classes, dtype=torch.int64)
     with torch.inference_mode():
         for batch in examples.batches([[place] for place in world.share(list(range(len(examples))))], 0):
-            logits = upsampled(trainee(batch.x.to(device)).float(), square(batch.labels), trainee.stride)
+            logits = trainee.segment(batch.x.to(device), batch.labels.shape[-1])
             known = batch.labels != IGNORE
             index = batch.labels[known].long() * classes + logits.argmax(1).cpu()[known]
             table += torch.bincount(index, minlength=classes**2).reshape(classes, classes)
@@ -250,21 +249,29 @@ def _end_epoch(
         write_log(plan.folder, progress.rows)
 
 
+def _seed(seed: int, iteration: int, rank: int) -> int:
+    """63 bits of a step's own."""
+    digest = hashlib.sha256(f"{seed}/{iteration}/{rank}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
 @contextmanager
 def _stop_signal() -> Generator[Callable[[], bool]]:
-    """Whether SIGTERM came; what comes twice is not held back."""
-    asked = []
+    """Whether SIGTERM or Ctrl-C came; what comes twice is not held back."""
+    asked, before = [], {}
 
     def remember(number: int, frame: Any) -> None:
         asked.append(number)
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(number, before[number])
 
     try:
-        before = signal.signal(signal.SIGTERM, remember)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            before[number] = signal.signal(number, remember)
     except ValueError:  # not the main thread: nobody to ask
         yield lambda: False
         return
     try:
         yield lambda: bool(asked)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

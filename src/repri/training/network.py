@@ -14,7 +14,7 @@ from repri.data.resize import on_corners
 from repri.models.checkpoints import read_checkpoint, save_checkpoint
 from repri.models.extractor import IMAGENET, FeatureExtractor, InputRule
 from repri.models.heads import Head, save_head
-from repri.models.load import build_backbone, find_weights, load_checkpoint, load_extractor
+from repri.models.load import BACKBONES, build_backbone, find_weights, load_checkpoint, load_extractor
 from repri.models.pspnet import PSPNet
 
 from .config import TrainConfig
@@ -30,6 +30,11 @@ class Trainee(nn.Module):
     rule: InputRule
     stride: int
 
+    def aligned(self, side: int) -> bool:
+        """Whether outer cells lie on the outer pixels of a square."""
+        cells = -(-side // self.stride)
+        return on_corners((cells, cells), (side, side), self.stride)
+
     def features(self, x: Tensor) -> Tensor:
         """[B, C, h, w]: what few-shot inference will see."""
         raise NotImplementedError
@@ -40,6 +45,10 @@ class Trainee(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.classify(self.features(x))
+
+    def segment(self, x: Tensor, side: int) -> Tensor:
+        """[B, classes, side, side]."""
+        return upsampled(self(x).float(), (side, side), self.aligned(side))
 
     def export(self, path: Path) -> None:
         """Write the file that ``load_extractor`` reads."""
@@ -107,10 +116,10 @@ class HeadTrainee(Trainee):
         save_head(path, self.head, self.base, classifier)
 
 
-def build_trainee(config: TrainConfig, classes: int) -> Trainee:
+def build_trainee(config: TrainConfig, classes: int, device: str = "cpu") -> Trainee:
     """``classes``: of the base training, background included. The random start is the seed's, set before."""
     if config.network.startswith("pspnet-"):
-        return _build_pspnet(config, classes)
+        return _build_pspnet(config, classes, device)
     if config.freeze not in ("none", "backbone"):
         raise ValueError(
             f"freeze: {config.network} is frozen as a whole, {config.freeze!r} is not known; use 'backbone'"
@@ -119,19 +128,29 @@ def build_trainee(config: TrainConfig, classes: int) -> Trainee:
         raise ValueError(
             f"{config.network} cannot be trained itself: set freeze: backbone to train a head on it, or take a pspnet-…"
         )
-    trunk = load_extractor(config.network, config.weights, layers=config.layers)
+    if config.network in BACKBONES and config.weights is None:
+        raise ValueError(f"{config.network} without weights is untrained, and freeze keeps it so: give weights")
+    place: dict[str, Any] = {} if config.network == "filters" else {"device": device}
+    trunk = load_extractor(config.network, config.weights, layers=config.layers, **place)
     head = Head(trunk.channels, config.head, config.width, config.kernel, config.upsample, config.dropout)
     base = {
-        "name": config.network,
-        "weights": config.weights,
+        "name": _absolute(config.network),
+        "weights": config.weights and _absolute(config.weights),
+        "size": config.size or trunk.rule.size,
         "layers": config.layers and list(config.layers),
         "combine": "concat",
-        "fingerprint": trunk.fingerprint,
+        "identity": trunk.identity,
     }
     return HeadTrainee(trunk, head, classes, base)
 
 
-def _build_pspnet(config: TrainConfig, classes: int) -> PSPTrainee:
+def _absolute(name: str) -> str:
+    """A file or folder by its whole path, so that it is found from anywhere; anything else as it is."""
+    kind, path = ("hub:", name.removeprefix("hub:")) if name.startswith("hub:") else ("", name)
+    return f"{kind}{Path(path).expanduser().resolve()}" if Path(path).expanduser().exists() else name
+
+
+def _build_pspnet(config: TrainConfig, classes: int, device: str) -> PSPTrainee:
     name = config.network.removeprefix("pspnet-")
     frozen = {"none": None, "backbone": "layer4"}.get(config.freeze, config.freeze)
     known = ("none", "backbone", "layer0", "layer1", "layer2", "layer3", "layer4")
@@ -141,22 +160,24 @@ def _build_pspnet(config: TrainConfig, classes: int) -> PSPTrainee:
         )
     if frozen is not None and config.weights is None:
         raise ValueError(f"freeze: {config.freeze} keeps an untrained backbone as it is: give weights")
-    if config.layers is not None:
-        raise ValueError("layers are those of a frozen extractor: a pspnet-… uses its own")
+    if config.layers is not None or config.upsample != 1:
+        raise ValueError("layers and upsample are for a head on a frozen extractor: a pspnet-… has its own")
+    architecture: dict[str, Any] = {"backbone": name}
     if config.weights is None:
-        backbone, architecture = build_backbone(name), {"backbone": name}
+        backbone = build_backbone(name)
     else:
         found = read_checkpoint(find_weights(config.weights))
         if found.config["backbone"] != name:
             raise ValueError(f"{found.path} holds a {found.config['backbone']}, and the network is {config.network}")
         backbone = load_checkpoint(found, whole=False)
         assert not isinstance(backbone, PSPNet)
-        architecture = {key: value for key, value in found.config.items() if key != "classes"}
+        architecture = {key: value for key, value in found.config.items() if key not in ("classes", "size")}
     network = PSPNet(backbone, classes, config.width, config.dropout)
     trunk = None
     if frozen is not None:
-        trunk = load_extractor(name, config.weights, layers=(frozen,))
-    return PSPTrainee(network, architecture | {"classes": classes}, trunk, frozen, config.recompute)
+        trunk = load_extractor(name, config.weights, layers=(frozen,), device=device)
+    architecture |= {"classes": classes, "size": config.size or IMAGENET.size}
+    return PSPTrainee(network, architecture, trunk, frozen, config.recompute)
 
 
 def square(labels: Tensor) -> tuple[int, int]:
@@ -164,8 +185,6 @@ def square(labels: Tensor) -> tuple[int, int]:
     return labels.shape[1], labels.shape[2]
 
 
-def upsampled(logits: Tensor, size: tuple[int, int], stride: int | None) -> Tensor:
-    """[B, classes, h, w] → [B, classes, H, W]; ``stride``: pixels per cell, None if pixels were left out."""
-    cells = (logits.shape[2], logits.shape[3])
-    aligned = stride is not None and on_corners(cells, size, stride)
+def upsampled(logits: Tensor, size: tuple[int, int], aligned: bool) -> Tensor:
+    """[B, classes, h, w] → [B, classes, H, W]."""
     return F.interpolate(logits, size=size, mode="bilinear", align_corners=aligned)

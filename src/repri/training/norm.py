@@ -33,10 +33,11 @@ class SyncBatchNorm(nn.BatchNorm2d):
             return super().forward(input)
         x = input.float()
         count = x.new_full((1,), x.numel() // x.shape[1])
-        total = _Sum.apply(torch.cat([x.sum((0, 2, 3)), (x * x).sum((0, 2, 3)), count]))
+        total = _Sum.apply(torch.cat([x.sum((0, 2, 3)), count]))
         n = total[-1].detach()
-        mean, square = total[:-1].reshape(2, -1) / n
-        variance = (square - mean * mean).clamp_min(0)
+        mean = total[:-1] / n
+        # Not E[x²] − mean²: that loses all digits where the mean is large.
+        variance = _Sum.apply((x - mean[:, None, None]).square().sum((0, 2, 3))) / n
         if self.running_mean is not None and self.running_var is not None and self.momentum is not None:
             with torch.no_grad():
                 self.running_mean.lerp_(mean, self.momentum)

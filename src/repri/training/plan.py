@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from repri.data.augment import AUGMENTATIONS
 from repri.data.dataset import Dataset
 from repri.data.index import class_index, class_lists
 from repri.data.open import open_dataset, splits_of
+from repri.data.parallel import parallel
 from repri.data.store import FeatureStore
 from repri.distributed import World
 from repri.files import check_writable
@@ -23,6 +25,9 @@ from .network import Trainee, build_trainee
 
 __all__ = ["Plan", "prepare"]
 
+MOST_CLASSES = 254
+"""Labels are bytes, and 255 is ignored."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -32,6 +37,8 @@ class Plan:
     trainee: Trainee
     examples: Examples
     validation: Examples
+    skipped: list[str]
+    """Images that cannot be read, where they may be left out."""
 
     @property
     def steps_per_epoch(self) -> int:
@@ -43,11 +50,28 @@ class Plan:
 
     @property
     def folder(self) -> Path:
-        return Path(self.config.output)
+        return Path(self.config.output).expanduser()
+
+    @property
+    def identity(self) -> str:
+        """Hash of the classes and of the names of all images, in their order."""
+        parts = (self.classes, self.examples.ids, self.validation.ids)
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+    def check_folder(self, resume: bool) -> None:
+        """A run must not write over another, and cannot go on where there is none."""
+        there = (self.folder / "last.pt").exists()
+        if resume and not there:
+            raise ValueError(f"there is nothing to resume: {self.folder / 'last.pt'} does not exist")
+        if there and not resume:
+            raise ValueError(f"{self.folder} holds a run already: go on with --resume, or choose another folder")
 
 
 def prepare(
-    config: TrainConfig, world: World | None = None, progress: Callable[[int, int], None] | None = None
+    config: TrainConfig,
+    world: World | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    device: str = "cpu",
 ) -> Plan:
     """Open the data, build the network. Nothing is written yet, save the count of classes in the cache."""
     world = world or World()
@@ -55,45 +79,74 @@ def prepare(
         raise ValueError(
             f"a batch of {config.batch} cannot be shared by {world.size} processes in {config.accumulate} parts each"
         )
-    check_writable(Path(config.output) / "last.pt")
+    if config.batch // (world.size * config.accumulate) < 2:
+        raise ValueError("each part of a batch needs two images, for the norms: fewer parts, or a larger batch")
+    check_writable(Path(config.output).expanduser() / "last.pt")
     splits = splits_of(config.data)
     dataset = open_dataset(config.data, config.root, "train", config.protocol)
     held_out = open_dataset(config.data, config.root, "val" if "val" in splits else "train", config.protocol)
     base = _base_classes(config, dataset)
+    if not 1 <= len(base) <= MOST_CLASSES:
+        raise ValueError(
+            f"{dataset.name}, fold {config.fold}: {len(base)} classes to train on, there must be 1 to {MOST_CLASSES}; "
+            "fold: null holds none out, classes: […] names them"
+        )
     torch.manual_seed(config.seed)
-    trainee = build_trainee(config, len(base) + 1)
+    trainee = build_trainee(config, len(base) + 1, device)
     size = config.size or trainee.rule.size
     multiple = trainee.rule.multiple
     if size % multiple:
         raise ValueError(f"size must be a multiple of {multiple} for {config.network}, got {size}")
+    if (size - trainee.aligned(size)) % config.loss_stride:
+        raise ValueError(f"loss_stride must divide {size - trainee.aligned(size)} here, got {config.loss_stride}")
     store = None
     if trainee.trunk is not None:
         store = FeatureStore(trainee.trunk, config.protocol, size)
 
-    def examples(data: Dataset, most: int | None, augmentation: str, skip: bool) -> Examples:
-        lists = class_lists(data, class_index(data, progress=progress))
+    skipped: list[str] = []
+
+    def examples(data: Dataset, most: int | None, augmentation: str) -> Examples:
+        lists = class_lists(data, class_index(data, progress=progress), config.min_pixels)
         wanted = {id for c in base for id in lists[c]}
-        ids = evenly([sample.id for sample in data.samples if sample.id in wanted], most)
+        ids = [sample.id for sample in data.samples if sample.id in wanted]
+        if config.skip_unreadable:
+            unreadable = {id for id, fine in parallel(lambda id: (id, _readable(data, id)), ids) if not fine}
+            skipped.extend(sorted(unreadable))
+            ids = [id for id in ids if id not in unreadable]
+        if not ids:
+            raise ValueError(
+                f"{data.name} {data.split} has no image with {config.min_pixels} pixels of a base class: set min_pixels"
+            )
         table = base_labels(data, base, config.protocol)
         how = AUGMENTATIONS[augmentation]
-        return Examples(data, ids, table, config.protocol, size, trainee.rule, how, config.seed, store, skip)
+        return Examples(data, evenly(ids, most), table, config.protocol, size, trainee.rule, how, config.seed, store)
 
     plan = Plan(
         config,
         tuple(dataset.classes[id] for id in base),
         trainee,
-        examples(dataset, config.images, config.protocol, config.skip_unreadable),
-        examples(held_out, config.validation_images, "none", False),
+        examples(dataset, config.images, config.protocol),
+        examples(held_out, config.validation_images, "none"),
+        skipped,
     )
     if plan.steps_per_epoch < 1:
         raise ValueError(f"{len(plan.examples)} images do not fill a batch of {config.batch}: take a smaller batch")
     return plan
 
 
+def _readable(dataset: Dataset, id: str) -> bool:
+    try:
+        dataset.pair(id)
+    except (ValueError, OSError):
+        return False
+    return True
+
+
 def _base_classes(config: TrainConfig, dataset: Dataset) -> tuple[int, ...]:
+    held_out = () if config.fold is None else dataset.novel(config.fold)
     if config.classes is None:
-        return dataset.base(config.fold)
-    novel = {dataset.classes[id] for id in dataset.novel(config.fold)}
+        return tuple(id for id in dataset.classes if id not in held_out)
+    novel = {dataset.classes[id] for id in held_out}
     for name in config.classes:
         if name not in dataset.classes.values():
             raise ValueError(f"{dataset.name} has no class {name!r}{nearest(name, list(dataset.classes.values()))}")

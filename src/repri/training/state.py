@@ -19,7 +19,7 @@ from .config import TrainConfig
 __all__ = ["Progress", "load_state", "save_config", "save_state", "write_log"]
 
 FORMAT = "repri-training-1"
-HARMLESS = ("output", "root", "save_minutes", "skip_unreadable", "validation_images", "accumulate", "recompute")
+HARMLESS = ("output", "root", "save_minutes", "skip_unreadable")
 """Settings that may differ when a run goes on."""
 
 
@@ -38,11 +38,18 @@ class Progress:
 
 
 def save_state(
-    folder: Path, config: TrainConfig, progress: Progress, model: dict[str, Any], optimiser: dict[str, Any]
+    folder: Path,
+    config: TrainConfig,
+    examples: str,
+    progress: Progress,
+    model: dict[str, Any],
+    optimiser: dict[str, Any],
 ) -> None:
+    """``examples``: a hash of what is trained on."""
     content = {
         "format": FORMAT,
         "config": json.dumps(asdict(config)),
+        "examples": examples,
         "progress": asdict(progress),
         "model": model,
         "optimiser": optimiser,
@@ -51,7 +58,7 @@ def save_state(
         torch.save(content, temporary)
 
 
-def load_state(folder: Path, config: TrainConfig) -> tuple[Progress, dict[str, Any], dict[str, Any]]:
+def load_state(folder: Path, config: TrainConfig, examples: str) -> tuple[Progress, dict[str, Any], dict[str, Any]]:
     """Progress, network and optimiser of a run, which must have had the same settings."""
     path = folder / "last.pt"
     if not path.is_file():
@@ -61,7 +68,7 @@ def load_state(folder: Path, config: TrainConfig) -> tuple[Progress, dict[str, A
         if content["format"] != FORMAT:
             raise ValueError(f"its format is {content['format']!r}")
         before = json.loads(content["config"])
-        progress = Progress(**content["progress"])
+        progress, _ = Progress(**content["progress"]), content["examples"]
     except Exception as error:  # torch raises a whole family of errors for a damaged file
         if isinstance(error, MemoryError):
             raise
@@ -73,6 +80,8 @@ def load_state(folder: Path, config: TrainConfig) -> tuple[Progress, dict[str, A
                 f"{path} was trained with {name}={before.get(name)!r}, not {now[name]!r}: "
                 "resume with the same settings, or start in another folder"
             )
+    if content["examples"] != examples:
+        raise ValueError(f"{path} was trained on other images than those that are here: resume with the same data")
     return progress, content["model"], content["optimiser"]
 
 

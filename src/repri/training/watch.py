@@ -9,9 +9,10 @@ import torch
 from PIL import Image
 
 from repri.data.images import IGNORE
+from repri.data.resize import geometry
 from repri.files import atomic
 
-from .network import Trainee, square, upsampled
+from .network import Trainee
 from .plan import Plan
 
 __all__ = ["Watcher"]
@@ -57,11 +58,11 @@ class Watcher:
         for place in [i * len(examples) // count for i in range(count)]:
             (batch,) = examples.batches([[place]], 0)
             with torch.inference_mode():
-                logits = upsampled(trainee(batch.x.to(device)).float(), square(batch.labels), trainee.stride)
+                logits = trainee.segment(batch.x.to(device), batch.labels.shape[-1])
             image = examples.dataset.image(examples.ids[place])
             maps = [batch.labels[0].numpy(), logits[0].argmax(0).byte().cpu().numpy()]
-            known = batch.labels[0].numpy() != IGNORE
-            height, width = (int(known.any(axis).sum()) for axis in (1, 0))
+            where = geometry((image.shape[0], image.shape[1]), examples.rule, examples.size, examples.multiple)
+            height, width = where.content
             tiles = [Image.fromarray(image)] + [Image.fromarray(_coloured(m[:height, :width])) for m in maps]
             rows.append(np.concatenate([np.asarray(tile.resize((SIDE, SIDE))) for tile in tiles], 1))
         return np.concatenate(rows)

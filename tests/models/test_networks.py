@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from repri.models.fast import accelerate, shifted_bilinear
-from repri.models.load import build_backbone
+from repri.models.load import build_backbone, load_extractor
 from repri.models.pspnet import PSPNet
 
 # Convolutions and norms of the published networks, without their ImageNet heads.
@@ -103,3 +103,15 @@ def test_unknown_options_are_named():
         build_backbone("alexnet")
     with pytest.raises(ValueError, match="no class head"):
         build_backbone("resnet50").classify(torch.rand(1, 3, 64, 64))
+
+
+@pytest.mark.filterwarnings("ignore:.*is untrained")
+@pytest.mark.parametrize("name", ["resnet50", "vgg16"])
+def test_layers_beyond_the_last_wanted_are_not_computed(name):
+    image = torch.rand(1, 3, 33, 33)
+    torch.manual_seed(0)
+    part = load_extractor(name, layers=("layer2",))
+    torch.manual_seed(0)
+    whole = load_extractor(name, layers=("layer2", "layer4"))
+    assert set(part.run(image)) == {"layer1", "layer2"}
+    torch.testing.assert_close(part.run(image)["layer2"], whole.run(image)["layer2"])

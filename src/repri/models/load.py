@@ -77,6 +77,8 @@ def load_extractor(
         known = ["layer1", "layer2", "layer3", "layer4", *(["bottleneck"] if name.startswith("pspnet-") else [])]
         taken = pick_layers((-1,) if layers is None else layers, known, name)
         network = _build(name, weights, architecture, taken)
+        if not isinstance(network, PSPNet):
+            network.last = taken[-1]
         size = IMAGENET.size if weights is None else read_checkpoint(find_weights(weights)).config.get("size")
         rule = IMAGENET._replace(size=size or IMAGENET.size)  # at which it was trained
         extractor = NetworkExtractor(name, network, taken, rule, **options)

@@ -98,12 +98,16 @@ class ResNet(nn.Module):
                 channels = 4 * 64 * 2**i
             self.add_module(f"layer{i + 1}", nn.Sequential(*blocks))
         self.strides = {"layer1": 4, "layer2": 8, "layer3": 8 if dilated else 16, "layer4": 8 if dilated else 32}
+        self.last = "layer4"
+        """Layers beyond it are not computed."""
         self.fc = None if classes is None else nn.Linear(channels, classes)
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
         x, outputs = self.layer0(x), {}
         for name in self.channels:
             outputs[name] = x = self.get_submodule(name)(x)
+            if name == self.last:
+                break
         return outputs
 
     def classify(self, x: Tensor) -> Tensor:

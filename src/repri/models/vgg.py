@@ -28,6 +28,8 @@ class VGG16(nn.Module):
     def __init__(self, batch_norm: bool = False, dilated: bool = True, bn_eps: float = 1e-5):
         super().__init__()
         self.strides = {"layer1": 4, "layer2": 8, "layer3": 8 if dilated else 16, "layer4": 8 if dilated else 16}
+        self.last = "layer4"
+        """Layers beyond it are not computed."""
         channels = 3
         for i, widths in enumerate(GROUPS):
             dilation = 2 if i == 4 and dilated else 1
@@ -47,4 +49,6 @@ class VGG16(nn.Module):
         x, outputs = self.get_submodule("layer0")(x), {}
         for name in self.channels:
             outputs[name] = x = self.get_submodule(name)(x)
+            if name == self.last:
+                break
         return outputs

@@ -60,7 +60,7 @@ def train(
     trainee = plan.trainee.to(device)
     if world.size > 1:
         synchronise(trainee)
-    parallel: nn.Module = DistributedDataParallel(trainee, broadcast_buffers=False) if world.size > 1 else trainee
+    parallel: nn.Module = DistributedDataParallel(trainee) if world.size > 1 else trainee
     learned = [p for p in trainee.parameters() if p.requires_grad]
     nesterov = config.protocol == "official" if config.nesterov is None else config.nesterov
     optimiser = torch.optim.SGD(learned, config.lr, config.momentum, 0, config.weight_decay, nesterov)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from .config import TrainConfig
 __all__ = ["HeadTrainee", "PSPTrainee", "Trainee", "build_trainee", "square", "upsampled"]
 
 
-class Trainee(nn.Module):
+class Trainee(nn.Module, ABC):
     """Images, or features of the frozen ``trunk`` → class logits at the features' size."""
 
     trunk: FeatureExtractor | None
@@ -35,13 +36,13 @@ class Trainee(nn.Module):
         cells = -(-side // self.stride)
         return on_corners((cells, cells), (side, side), self.stride)
 
+    @abstractmethod
     def features(self, x: Tensor) -> Tensor:
         """[B, C, h, w]: what few-shot inference will see."""
-        raise NotImplementedError
 
+    @abstractmethod
     def classify(self, features: Tensor) -> Tensor:
         """[B, classes, h, w]."""
-        raise NotImplementedError
 
     def forward(self, x: Tensor) -> Tensor:
         return self.classify(self.features(x))
@@ -50,9 +51,9 @@ class Trainee(nn.Module):
         """[B, classes, side, side]."""
         return upsampled(self(x).float(), (side, side), self.aligned(side))
 
+    @abstractmethod
     def export(self, path: Path) -> None:
         """Write the file that ``load_extractor`` reads."""
-        raise NotImplementedError
 
 
 class PSPTrainee(Trainee):

@@ -10,7 +10,6 @@ shot or seed on the same data).
 from __future__ import annotations
 
 import argparse
-import resource
 import tempfile
 import time
 from dataclasses import replace
@@ -24,6 +23,7 @@ from repri.data.index import class_index
 from repri.data.open import open_dataset
 from repri.data.store import Extractor, FeatureStore
 from repri.data.tasks import TaskList, sample_tasks
+from repri.distributed import peak_memory
 from repri.evaluation.runner import images_of, run_tasks
 from repri.methods import build_method
 from repri.models import load_extractor
@@ -85,7 +85,7 @@ def main() -> None:
             index=class_index(dataset),
         )
         without, filling, warm, images = measure(dataset, tasks, extractor, options.size, options.direct)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        peak = peak_memory()
         cold = filling + warm
         cells = f"{without:7.1f} s {cold:6.1f} s {without / cold:5.1f}× {warm:6.1f} s {without / warm:6.1f}×"
         print(f"{shots:5}  {images:6}  {cells} {peak:8.1f} GB")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -18,7 +16,7 @@ from repri.data.index import MIN_PIXELS, class_index
 from repri.data.open import open_dataset
 from repri.data.store import Extractor, FeatureStore
 from repri.data.tasks import Sampling, TaskList, load_tasks, sample_tasks
-from repri.distributed import World
+from repri.distributed import World, peak_memory
 from repri.methods import Method, build_method
 
 from .metrics import Counts
@@ -168,15 +166,9 @@ def evaluate(
                 "tasks_s": timing[shots],
                 "tasks_per_s": count / timing[shots],
                 "processes": world.size,
-                "peak_memory_gb": _peak_memory(),
+                "peak_memory_gb": peak_memory(),
             },
         }
         hashes = {fold: planned.tasks[shots, fold].hash for fold in planned.folds}
         results[shots] = make_result(resolved, outcomes[shots], hashes, dict(dataset.classes), more)
     return results
-
-
-def _peak_memory() -> float:
-    """Most that this process ever held, in gigabytes."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9

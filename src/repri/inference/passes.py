@@ -25,7 +25,7 @@ from torch import Tensor
 from .config import InferenceConfig
 from .task import Problem
 
-__all__ = ["Evaluation", "Passes", "TorchPasses", "support_weights", "unit_vectors"]
+__all__ = ["Evaluation", "Passes", "TorchPasses", "direction", "support_weights", "unit_vectors"]
 
 
 class Evaluation(NamedTuple):
@@ -121,8 +121,8 @@ class TorchPasses:
         reestimate: bool,
         losses: bool,
     ) -> Evaluation:
-        direction = unit_vectors(w) if v is None else unit_vectors(w) - unit_vectors(v)
-        vectors, scalars, evaluation = self._sums(direction, b * self.cfg.bias_slope, losses)
+        unit = direction(w, v)
+        vectors, scalars, evaluation = self._sums(unit, b * self.cfg.bias_slope, losses)
         marginal = evaluation.marginal
         log_ratio = safe_log(marginal) - safe_log((marginal if reestimate else pi) + self.epsilon)
         kappa = log_ratio[:, 1] - log_ratio[:, 0]
@@ -174,6 +174,11 @@ class TorchPasses:
 def unit_vectors(w: Tensor) -> Tensor:
     """[T, C] at length 1."""
     return w / torch.linalg.vector_norm(w, dim=1, keepdim=True).clamp_min(1e-12)
+
+
+def direction(w: Tensor, v: Tensor | None) -> Tensor:
+    """[T, C] ŵ, or ŵ − v̂: what features are multiplied with."""
+    return unit_vectors(w) if v is None else unit_vectors(w) - unit_vectors(v)
 
 
 def _tangent(gradient: Tensor, w: Tensor) -> Tensor:

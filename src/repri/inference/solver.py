@@ -13,7 +13,7 @@ from torch import Tensor
 from .build import native_status
 from .config import InferenceConfig
 from .native import NativePasses
-from .passes import Evaluation, Passes, TorchPasses, safe_log, unit_vectors
+from .passes import Evaluation, Passes, TorchPasses, direction, safe_log
 from .task import Problem, build_problem
 
 __all__ = ["InferenceResult", "Step", "infer", "perturbed"]
@@ -89,8 +89,8 @@ class InferenceResult:
             raise ValueError(f"features [C, h, w] fit one task and the classifier holds {tasks}: add the T axis")
         dtype = torch.promote_types(self.prototype.dtype, features.dtype)
         with torch.autocast(features.device.type, enabled=False):
-            unit, beta = unit_vectors(self.prototype.to(dtype)), (self.bias * self.config.bias_slope).to(dtype)
-            unit = unit if self.background is None else unit - unit_vectors(self.background.to(dtype))
+            beta = (self.bias * self.config.bias_slope).to(dtype)
+            unit = direction(self.prototype.to(dtype), None if self.background is None else self.background.to(dtype))
             flat = features.detach().flatten(-2).to(dtype)  # [T, …, C, N]
             if features.ndim > 3:
                 middle = [1] * (flat.ndim - 3)
@@ -158,7 +158,7 @@ def _solve(
 
     w = _initial_prototype(problem, passes, cfg)
     v = _initial_background(problem, passes, cfg, w)
-    scores = passes.query_logits(_direction(w, v), torch.zeros_like(shots))
+    scores = passes.query_logits(direction(w, v), torch.zeros_like(shots))
     b = _initial_bias(scores, problem.valid, cfg)
     initial_probability = torch.sigmoid(scores - (b * cfg.bias_slope)[:, None, None])
 
@@ -187,7 +187,7 @@ def _solve(
         if t in updates and not at_once:
             pi = evaluation.marginal.clone(memory_format=torch.contiguous_format)
 
-    probability = torch.sigmoid(passes.query_logits(_direction(w, v), b * cfg.bias_slope))
+    probability = torch.sigmoid(passes.query_logits(direction(w, v), b * cfg.bias_slope))
     if cfg.steps in updates:
         pi = _marginal(probability, problem.valid)
     area = torch.tensor([s.area_weighted for s in problem.supports], device=problem.query.device)
@@ -257,7 +257,7 @@ def _initial_background(problem: Problem, passes: Passes, cfg: InferenceConfig, 
     v = torch.where(empty[:, None], 0, v / share.clamp_min(1e-12))
     if cfg.background == "both" or empty.any():
         known = torch.zeros_like(w[:, 0])
-        scores = passes.query_logits(_direction(w, v), known)
+        scores = passes.query_logits(direction(w, v), known)
         rest = torch.where(empty[:, None, None], 1.0, torch.sigmoid(-scores)) * problem.valid
         mean = _weighted_mean(problem.query, rest, w.dtype)
         half = 0.5 if cfg.background == "both" else 0.0
@@ -271,11 +271,6 @@ def _weighted_mean(query: Tensor, weight: Tensor, dtype: torch.dtype) -> Tensor:
     norm = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
     weight = weight.flatten(1)[..., None] / weight.sum((1, 2))[:, None, None].clamp_min(1e-12)
     return ((rows / torch.where(norm > 0, norm, 1)) @ weight.to(dtype))[..., 0]
-
-
-def _direction(w: Tensor, v: Tensor | None) -> Tensor:
-    """[T, C] ŵ, or ŵ − v̂."""
-    return unit_vectors(w) if v is None else unit_vectors(w) - unit_vectors(v)
 
 
 def _initial_bias(scores: Tensor, valid: Tensor, cfg: InferenceConfig) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import torch.nn as nn
 import torch.nn.functional as F
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from .checkpoints import load_exactly, read_tensors, write_tensors
@@ -73,8 +74,12 @@ def save_head(path: Path, head: Head, base: dict[str, Any], more: dict[str, Tens
 
 
 def is_head(path: Path) -> bool:
-    """Whether a file says that it holds a head."""
-    return METADATA in read_tensors(path)[1]
+    """Whether a file says that it holds a head; its tensors are not read."""
+    try:
+        with safe_open(path, "pt") as content:
+            return METADATA in (content.metadata() or {})
+    except (OSError, SafetensorError):
+        return METADATA in read_tensors(path)[1]  # which says what is wrong
 
 
 def load_head(path: Path) -> tuple[Head, dict[str, Any]]:

@@ -76,12 +76,10 @@ def load_extractor(
     elif name in NAMES:
         known = ["layer1", "layer2", "layer3", "layer4", *(["bottleneck"] if name.startswith("pspnet-") else [])]
         taken = pick_layers((-1,) if layers is None else layers, known, name)
-        network = _build(name, weights, architecture, taken)
+        network, size = _build(name, weights, architecture, taken)
         if not isinstance(network, PSPNet):
             network.last = taken[-1]
-        size = IMAGENET.size if weights is None else read_checkpoint(find_weights(weights)).config.get("size")
-        rule = IMAGENET._replace(size=size or IMAGENET.size)  # at which it was trained
-        extractor = NetworkExtractor(name, network, taken, rule, **options)
+        extractor = NetworkExtractor(name, network, taken, IMAGENET._replace(size=size), **options)
         if fast:
             extractor.run = accelerate(extractor.network)
     else:
@@ -148,12 +146,12 @@ def load_checkpoint(checkpoint: Checkpoint, whole: bool | None = None, **archite
 
 
 def _build(name: str, weights: str | Path | None, architecture: dict[str, Any], layers: tuple[str, ...]):
-    """The network of a name, or its backbone if no more is needed, trained if there are weights."""
+    """The network of a name, or its backbone if no more is needed, trained if there are weights; and its size."""
     backbone_name, whole = name.removeprefix("pspnet-"), "bottleneck" in layers
     if weights is None:
         warnings.warn(f"{name} without weights is untrained: its features mean nothing yet", stacklevel=3)
         backbone = build_backbone(backbone_name, **architecture)
-        return PSPNet(backbone) if whole else backbone
+        return PSPNet(backbone) if whole else backbone, IMAGENET.size
     checkpoint = read_checkpoint(find_weights(weights))
     if checkpoint.config["backbone"] != backbone_name:
         raise ValueError(f"{checkpoint.path} holds a {checkpoint.config['backbone']}, not the backbone of {name}")
@@ -162,7 +160,7 @@ def _build(name: str, weights: str | Path | None, architecture: dict[str, Any], 
             f"{checkpoint.path} holds the backbone only, so the bottleneck of {name} would be untrained: "
             f"take its layers with layers=('layer4',), or train the head first"
         )
-    return load_checkpoint(checkpoint, whole, **architecture)
+    return load_checkpoint(checkpoint, whole, **architecture), checkpoint.config.get("size", IMAGENET.size)
 
 
 def find_weights(weights: str | Path) -> Path:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import resource
-import sys
 import time
-from dataclasses import replace
 
 import torch
 
-from repri.distributed import World
+from repri.distributed import World, peak_memory
 
 from .batches import order
-from .loop import Report, _step
+from .loop import Report, update
 from .plan import Plan
 
 __all__ = ["measure"]
@@ -22,7 +19,7 @@ STEPS = 3
 
 def measure(plan: Plan, world: World, report: Report | None = None, device: str = "cpu") -> str:
     """A sentence on time and memory. The features of the images of these steps are computed if they are stored ones."""
-    config = replace(plan.config, lr=0.0)
+    config = plan.config
     trainee = plan.trainee.to(device).train()
     optimiser = torch.optim.SGD([p for p in trainee.parameters() if p.requires_grad], 0.0)
     steps = order(len(plan.examples), config.batch, config.seed, 0)
@@ -37,18 +34,16 @@ def measure(plan: Plan, world: World, report: Report | None = None, device: str 
     times = []
     start = time.perf_counter()
     for i, batch in enumerate(plan.examples.batches(steps, 0)):
-        _step(trainee, trainee, optimiser, batch, config, World(), device, False)
+        update(trainee, trainee, optimiser, batch, config, World(), device, False)
         times.append(time.perf_counter() - start)
         start = time.perf_counter()
         if report:
             report("measured steps", i + 1, len(steps), "")
     step = sum(times[1:]) / STEPS
-    unit = 1 if sys.platform == "darwin" else 1024
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
     text = f"a step takes {step:.2f} s: about {_duration(step * plan.steps)} in all, without validation"
     if filling:
         text += f"; before it {_duration(filling)} for the frozen part of the network"
-    return f"{text}; {memory:.1f} GB of memory"
+    return f"{text}; {peak_memory():.1f} GB of memory"
 
 
 def _duration(seconds: float) -> str:

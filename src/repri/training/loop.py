@@ -34,7 +34,7 @@ from .plan import Plan
 from .state import Progress, load_state, save_config, save_state, write_log
 from .watch import Watcher
 
-__all__ = ["Stopped", "loss_of", "rate", "train", "validate"]
+__all__ = ["Stopped", "loss_of", "rate", "train", "update", "validate"]
 
 
 class Stopped(Exception):
@@ -91,7 +91,7 @@ def train(
                 torch.manual_seed(_seed(config.seed, iteration, world.rank))
                 for group in optimiser.param_groups:
                     group["lr"] = rate(config, iteration, plan.steps)
-                loss, stop = _step(parallel, trainee, optimiser, batch, config, world, device, stopping())
+                loss, stop = update(parallel, trainee, optimiser, batch, config, world, device, stopping())
                 if not math.isfinite(loss):
                     raise ValueError(
                         f"the loss is {loss} at step {iteration} (epoch {progress.epoch + 1}), with the images "
@@ -123,7 +123,7 @@ def rate(config: TrainConfig, iteration: int, steps: int) -> float:
     return end + (config.lr - end) * (1 + math.cos(math.pi * iteration / steps)) / 2
 
 
-def _step(
+def update(
     model: nn.Module,
     trainee: Trainee,
     optimiser: torch.optim.Optimizer,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -28,16 +29,24 @@ def settings_of(pairs: list[str] | None) -> dict[str, Any]:
     return values
 
 
+SILENCE = 60.0
+"""Seconds between two lines of progress in a log file."""
+
+
 class Bars:
-    """One bar for each thing that is being done, with figures beside it, on stderr."""
+    """One bar for each thing that is being done, with figures beside it, on stderr; a line now and then if that is
+    no terminal."""
 
     def __init__(self):
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         columns = (TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), TimeRemainingColumn())
-        self.progress = Progress(*columns, TextColumn("{task.fields[text]}"), console=Console(stderr=True))
+        self.console = Console(stderr=True)
+        live = self.console.is_terminal
+        self.progress = Progress(*columns, TextColumn("{task.fields[text]}"), console=self.console, disable=not live)
         self.tasks = {}
+        self.told = time.monotonic()
 
     def __enter__(self) -> Bars:
         self.progress.__enter__()
@@ -50,6 +59,9 @@ class Bars:
         if what not in self.tasks:
             self.tasks[what] = self.progress.add_task(what, total=total or None, text="")
         self.progress.update(self.tasks[what], completed=done, total=total or None, text=text)
+        if self.progress.disable and time.monotonic() - self.told > SILENCE:
+            self.told = time.monotonic()
+            self.console.print(f"{what}: {done} of {total} {text}".rstrip(), highlight=False)
 
 
 def counting(bars: Bars | None) -> Callable[[int, int], None] | None:

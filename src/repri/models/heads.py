@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from .blocks import Blocks
 from .checkpoints import load_exactly, read_tensors, write_tensors
 from .pspnet import PyramidPooling
 
@@ -65,7 +66,7 @@ def _convolution(channels: int, width: int, kernel: int) -> nn.Sequential:
     )
 
 
-def save_head(path: Path, head: Head, base: dict[str, Any], more: dict[str, Tensor] | None = None) -> None:
+def save_head(path: Path, head: Head | Blocks, base: dict[str, Any], more: dict[str, Tensor] | None = None) -> None:
     """One safetensors file; ``base`` says which extractor the head sits on (``name``, ``weights``, ``layers``,
     ``combine``, ``identity``) and at which ``size`` it was trained; ``more``: tensors to keep beside it, such as the
     classifier's."""
@@ -82,12 +83,16 @@ def is_head(path: Path) -> bool:
         return METADATA in read_tensors(path)[1]  # which says what is wrong
 
 
-def load_head(path: Path) -> tuple[Head, dict[str, Any]]:
+def load_head(path: Path) -> tuple[Head | Blocks, dict[str, Any]]:
     """The head in a file, and which extractor it sits on."""
     tensors, metadata = read_tensors(path)
     try:
         content = json.loads(metadata[METADATA])
-        head, base = Head(**content["head"]), dict(content["base"])
+        options, base = dict(content["head"]), dict(content["base"])
+        if options["kind"] == "blocks":
+            head: Head | Blocks = Blocks(**{key: value for key, value in options.items() if key != "kind"})
+        else:
+            head = Head(**options)
     except (KeyError, ValueError, TypeError) as error:
         raise ValueError(f"{path} is no head written by this project, or damaged ({error})") from None
     load_exactly(head, {k.removeprefix("head."): v for k, v in tensors.items() if k.startswith("head.")}, str(path))

@@ -41,7 +41,8 @@ class TrainConfig:
     layers: tuple[str | int, ...] | None = None
     """Of a frozen extractor, concatenated."""
     freeze: str = "none"
-    """The backbone, or the layer up to which it is frozen; what is frozen runs once, into the feature store."""
+    """The backbone, or the layer up to which it is frozen; what is frozen runs once, into the feature store. Of a hub
+    transformer frozen up to a stage, the blocks after it are trained, without a head."""
     head: Literal["psp", "conv"] = "psp"
     """On a frozen extractor: pyramid pooling and a convolution, or the convolution alone."""
     width: int = 512
@@ -55,7 +56,12 @@ class TrainConfig:
     """Images per step, over all processes and accumulations."""
     accumulate: int = 1
     """Parts in which a process takes its share of the batch; norms see one part at a time."""
+    optimiser: Literal["sgd", "adamw"] = "sgd"
     lr: float = 2.5e-3
+    classifier_lr: float = 1.0
+    """Factor on lr for the classifier, which starts from nothing."""
+    warmup: int = 0
+    """Steps over which lr rises to its value."""
     momentum: float = 0.9
     nesterov: bool | None = None
     """None: as the protocol says."""
@@ -65,6 +71,9 @@ class TrainConfig:
     """α of the Beta distribution from which the mixing is drawn; 0: none."""
     loss_stride: int = 1
     """The loss is taken at every so many pixels of the image, in both directions."""
+    thin: int = 1
+    """In training, what follows the frozen part sees every so many cells in both directions, from a random one on,
+    and the loss is taken at their centres: 2 costs a quarter. For transformer blocks and 1×1 convolutions."""
     seed: int = 0
 
     validate_every: int = 1
@@ -83,10 +92,10 @@ class TrainConfig:
     """Gradient checkpointing: a third more work, less memory (norms then update their running means twice)."""
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch", "accumulate", "width", "upsample", "loss_stride", "validate_every"):
+        for name in ("epochs", "batch", "accumulate", "width", "upsample", "loss_stride", "thin", "validate_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("lr", "weight_decay", "mixup", "save_minutes"):
+        for name in ("lr", "classifier_lr", "warmup", "weight_decay", "mixup", "save_minutes"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"{name} must be a number ≥ 0, got {getattr(self, name)}")
         for name in ("momentum", "smoothing", "dropout"):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-
-import torch
+from dataclasses import replace
 
 from repri.distributed import World, peak_memory
 
 from .batches import order
-from .loop import Report, update
+from .loop import Report, build_optimiser, update
 from .plan import Plan
 
 __all__ = ["measure"]
@@ -21,7 +20,7 @@ def measure(plan: Plan, world: World, report: Report | None = None, device: str 
     """A sentence on time and memory. The features of the images of these steps are computed if they are stored ones."""
     config = plan.config
     trainee = plan.trainee.to(device).train()
-    optimiser = torch.optim.SGD([p for p in trainee.parameters() if p.requires_grad], 0.0)
+    optimiser = build_optimiser(trainee, replace(config, lr=0.0))
     steps = order(len(plan.examples), config.batch, config.seed, 0)
     steps = [world.share(steps[i % len(steps)]) for i in range(STEPS + 1)]  # the first warms up
     store, filling = plan.examples.store, 0.0

@@ -34,7 +34,7 @@ from .plan import Plan
 from .state import Progress, load_state, save_config, save_state, write_log
 from .watch import Watcher
 
-__all__ = ["Stopped", "loss_of", "rate", "train", "update", "validate"]
+__all__ = ["Stopped", "build_optimiser", "loss_of", "rate", "train", "update", "validate"]
 
 
 class Stopped(Exception):
@@ -61,9 +61,7 @@ def train(
     if world.size > 1:
         synchronise(trainee)
     parallel: nn.Module = DistributedDataParallel(trainee) if world.size > 1 else trainee
-    learned = [p for p in trainee.parameters() if p.requires_grad]
-    nesterov = config.protocol == "official" if config.nesterov is None else config.nesterov
-    optimiser = torch.optim.SGD(learned, config.lr, config.momentum, 0, config.weight_decay, nesterov)
+    optimiser = build_optimiser(trainee, config)
     progress = Progress()
     plan.check_folder(resume)
     if resume:
@@ -90,7 +88,7 @@ def train(
                 iteration = progress.epoch * len(steps) + progress.step
                 torch.manual_seed(_seed(config.seed, iteration, world.rank))
                 for group in optimiser.param_groups:
-                    group["lr"] = rate(config, iteration, plan.steps)
+                    group["lr"] = group["factor"] * rate(config, iteration, plan.steps)
                 loss, stop = update(parallel, trainee, optimiser, batch, config, world, device, stopping())
                 if not math.isfinite(loss):
                     raise ValueError(
@@ -117,10 +115,25 @@ def train(
     return progress
 
 
+def build_optimiser(trainee: Trainee, config: TrainConfig) -> torch.optim.Optimizer:
+    """Over everything that is learned; ``factor`` of a group multiplies the step size."""
+    classifier = {id(p) for p in trainee.last.parameters()}
+    learned = [p for p in trainee.parameters() if p.requires_grad]
+    groups: list[dict[str, Any]] = [
+        {"params": [p for p in learned if id(p) not in classifier], "factor": 1.0},
+        {"params": [p for p in learned if id(p) in classifier], "factor": config.classifier_lr},
+    ]
+    if config.optimiser == "adamw":
+        return torch.optim.AdamW(groups, config.lr, weight_decay=config.weight_decay)
+    nesterov = config.protocol == "official" if config.nesterov is None else config.nesterov
+    return torch.optim.SGD(groups, config.lr, config.momentum, 0, config.weight_decay, nesterov)
+
+
 def rate(config: TrainConfig, iteration: int, steps: int) -> float:
-    """Cosine per iteration, from lr to 0 (``official``: 1e-6)."""
+    """Cosine per iteration, from lr to 0 (``official``: 1e-6), after a linear rise if there is a warm-up."""
     end = 1e-6 if config.protocol == "official" else 0.0
-    return end + (config.lr - end) * (1 + math.cos(math.pi * iteration / steps)) / 2
+    rise = min(1.0, (iteration + 1) / config.warmup) if config.warmup else 1.0
+    return rise * (end + (config.lr - end) * (1 + math.cos(math.pi * iteration / steps)) / 2)
 
 
 def update(
@@ -134,12 +147,12 @@ def update(
     stopping: bool,
 ) -> tuple[float, bool]:
     """One update. The loss is the mean over the labelled pixels of the whole batch, of all processes and parts."""
-    labels = sampled(batch.labels, config.loss_stride, trainee.aligned(batch.labels.shape[-1]))
+    x, labels = _for_loss(batch, config, trainee)
     facts = torch.tensor([float((labels != IGNORE).sum()), float(stopping)], device=device)
     if world.size > 1:
         torch.distributed.all_reduce(facts)
     pixels = facts[0].clamp_min(1)
-    parts = list(zip(batch.x.chunk(config.accumulate), labels.chunk(config.accumulate), strict=True))
+    parts = list(zip(x.chunk(config.accumulate), labels.chunk(config.accumulate), strict=True))
     total = torch.zeros((), device=device)
     optimiser.zero_grad(set_to_none=True)
     for i, (x, y) in enumerate(parts):
@@ -155,6 +168,16 @@ def update(
     if math.isfinite(found):
         optimiser.step()
     return found, bool(facts[1] > 0)
+
+
+def _for_loss(batch: Batch, config: TrainConfig, trainee: Trainee) -> tuple[Tensor, Tensor]:
+    """The input, and the labels at which the loss is taken."""
+    if config.thin == 1:
+        return batch.x, sampled(batch.labels, config.loss_stride, trainee.aligned(batch.labels.shape[-1]))
+    top, left = (int(torch.randint(config.thin, ())) for _ in range(2))
+    cells = sampled(batch.labels, trainee.stride, aligned=False)
+    where = (..., slice(top, None, config.thin), slice(left, None, config.thin))
+    return batch.x[where], cells[where]
 
 
 def loss_of(model: nn.Module, x: Tensor, labels: Tensor, config: TrainConfig, aligned: bool) -> Tensor:

@@ -1,4 +1,4 @@
-"""What is trained: a PSPNet, whole or from a layer on, or a head on a frozen extractor."""
+"""What is trained: a PSPNet or a transformer, whole or from a layer on, or a head on a frozen extractor."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from repri.data.resize import on_corners
+from repri.models.blocks import Blocks, continue_transformer
 from repri.models.checkpoints import read_checkpoint, save_checkpoint
-from repri.models.extractor import IMAGENET, FeatureExtractor, InputRule
+from repri.models.extractor import IMAGENET, FeatureExtractor, InputRule, NetworkExtractor
 from repri.models.heads import Head, save_head
+from repri.models.hub import HubBackbone
 from repri.models.load import BACKBONES, build_backbone, find_weights, load_checkpoint, load_extractor
 from repri.models.pspnet import PSPNet
 
@@ -40,12 +42,13 @@ class Trainee(nn.Module, ABC):
     def features(self, x: Tensor) -> Tensor:
         """[B, C, h, w]: what few-shot inference will see."""
 
+    @property
     @abstractmethod
-    def classify(self, features: Tensor) -> Tensor:
-        """[B, classes, h, w]."""
+    def last(self) -> nn.Conv2d:
+        """The classifier: features → [B, classes, h, w]."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.classify(self.features(x))
+        return self.last(self.features(x))
 
     def segment(self, x: Tensor, side: int) -> Tensor:
         """[B, classes, side, side]."""
@@ -89,18 +92,19 @@ class PSPTrainee(Trainee):
             x = checkpoint(layer, x, use_reentrant=False) if self.recompute and self.training else layer(x)
         return self.network.bottleneck(self.network.ppm(x))
 
-    def classify(self, features: Tensor) -> Tensor:
+    @property
+    def last(self) -> nn.Conv2d:
         assert self.network.classifier is not None
-        return self.network.classifier(features)
+        return self.network.classifier
 
     def export(self, path: Path) -> None:
         save_checkpoint(path, self.network.state_dict(), self.architecture)
 
 
 class HeadTrainee(Trainee):
-    """A head and a classifier on a frozen extractor."""
+    """A head, or the last blocks, and a classifier on a frozen extractor."""
 
-    def __init__(self, trunk: FeatureExtractor, head: Head, classes: int, base: dict[str, Any]):
+    def __init__(self, trunk: FeatureExtractor, head: Head | Blocks, classes: int, base: dict[str, Any]):
         super().__init__()
         self.trunk, self.rule, self.stride = trunk, trunk.rule, trunk.stride // head.upsample
         self.head, self.base = head, base
@@ -109,8 +113,9 @@ class HeadTrainee(Trainee):
     def features(self, x: Tensor) -> Tensor:
         return self.head(x)
 
-    def classify(self, features: Tensor) -> Tensor:
-        return self.classifier(features)
+    @property
+    def last(self) -> nn.Conv2d:
+        return self.classifier
 
     def export(self, path: Path) -> None:
         classifier = {f"classifier.{key}": value for key, value in self.classifier.state_dict().items()}
@@ -121,10 +126,6 @@ def build_trainee(config: TrainConfig, classes: int, device: str = "cpu") -> Tra
     """``classes``: of the base training, background included. The random start is the seed's, set before."""
     if config.network.startswith("pspnet-"):
         return _build_pspnet(config, classes, device)
-    if config.freeze not in ("none", "backbone"):
-        raise ValueError(
-            f"freeze: {config.network} is frozen as a whole, {config.freeze!r} is not known; use 'backbone'"
-        )
     if config.freeze == "none":
         raise ValueError(
             f"{config.network} cannot be trained itself: set freeze: backbone to train a head on it, or take a pspnet-…"
@@ -132,17 +133,34 @@ def build_trainee(config: TrainConfig, classes: int, device: str = "cpu") -> Tra
     if config.network in BACKBONES and config.weights is None:
         raise ValueError(f"{config.network} without weights is untrained, and freeze keeps it so: give weights")
     place: dict[str, Any] = {} if config.network == "filters" else {"device": device}
-    trunk = load_extractor(config.network, config.weights, layers=config.layers, **place)
-    head = Head(trunk.channels, config.head, config.width, config.kernel, config.upsample, config.dropout)
+    stage = None if config.freeze == "backbone" else config.freeze
+    layers = config.layers if stage is None else (stage,)
+    trunk = load_extractor(config.network, config.weights, layers=layers, **place)
+    if stage is None:
+        head: Head | Blocks = Head(
+            trunk.channels, config.head, config.width, config.kernel, config.upsample, config.dropout
+        )
+    else:
+        head = _last_blocks(config, trunk, stage)
+    if config.thin > 1 and not isinstance(head, Blocks) and (config.head, config.kernel) != ("conv", 1):
+        raise ValueError("thin takes cells apart, and a head with pooling or a kernel above 1 needs its neighbours")
     base = {
         "name": _absolute(config.network),
         "weights": config.weights and _absolute(config.weights),
         "size": config.size or trunk.rule.size,
-        "layers": config.layers and list(config.layers),
+        "layers": layers and list(layers),
         "combine": "concat",
         "identity": trunk.identity,
     }
     return HeadTrainee(trunk, head, classes, base)
+
+
+def _last_blocks(config: TrainConfig, trunk: FeatureExtractor, stage: str) -> Blocks:
+    if not isinstance(trunk, NetworkExtractor) or not isinstance(trunk.network, HubBackbone):
+        raise ValueError(f"freeze: {config.network} is frozen as a whole, {stage!r} is not known; use 'backbone'")
+    if config.layers is not None or config.upsample != 1:
+        raise ValueError(f"freeze: {stage} trains the blocks after it, and needs no layers and no upsample")
+    return continue_transformer(trunk.network, stage)
 
 
 def _absolute(name: str) -> str:
@@ -152,6 +170,8 @@ def _absolute(name: str) -> str:
 
 
 def _build_pspnet(config: TrainConfig, classes: int, device: str) -> PSPTrainee:
+    if config.thin > 1:
+        raise ValueError(f"thin is for transformer blocks and 1×1 convolutions, not for {config.network}")
     name = config.network.removeprefix("pspnet-")
     frozen = {"none": None, "backbone": "layer4"}.get(config.freeze, config.freeze)
     known = ("none", "backbone", "layer0", "layer1", "layer2", "layer3", "layer4")

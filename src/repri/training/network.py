@@ -16,7 +16,6 @@ from repri.models.blocks import Blocks, continue_transformer
 from repri.models.checkpoints import read_checkpoint, save_checkpoint
 from repri.models.extractor import IMAGENET, FeatureExtractor, InputRule, NetworkExtractor
 from repri.models.heads import Head, save_head
-from repri.models.hub import HubBackbone
 from repri.models.load import BACKBONES, build_backbone, find_weights, load_checkpoint, load_extractor
 from repri.models.pspnet import PSPNet
 
@@ -134,6 +133,8 @@ def build_trainee(config: TrainConfig, classes: int, device: str = "cpu") -> Tra
         raise ValueError(f"{config.network} without weights is untrained, and freeze keeps it so: give weights")
     place: dict[str, Any] = {} if config.network == "filters" else {"device": device}
     stage = None if config.freeze == "backbone" else config.freeze
+    if stage is not None:
+        _check_stage(config, stage)
     layers = config.layers if stage is None else (stage,)
     trunk = load_extractor(config.network, config.weights, layers=layers, **place)
     if stage is None:
@@ -141,7 +142,8 @@ def build_trainee(config: TrainConfig, classes: int, device: str = "cpu") -> Tra
             trunk.channels, config.head, config.width, config.kernel, config.upsample, config.dropout
         )
     else:
-        head = _last_blocks(config, trunk, stage)
+        assert isinstance(trunk, NetworkExtractor)
+        head = continue_transformer(trunk.network, stage)
     if config.thin > 1 and not isinstance(head, Blocks) and (config.head, config.kernel) != ("conv", 1):
         raise ValueError("thin takes cells apart, and a head with pooling or a kernel above 1 needs its neighbours")
     base = {
@@ -155,12 +157,12 @@ def build_trainee(config: TrainConfig, classes: int, device: str = "cpu") -> Tra
     return HeadTrainee(trunk, head, classes, base)
 
 
-def _last_blocks(config: TrainConfig, trunk: FeatureExtractor, stage: str) -> Blocks:
-    if not isinstance(trunk, NetworkExtractor) or not isinstance(trunk.network, HubBackbone):
+def _check_stage(config: TrainConfig, stage: str) -> None:
+    """Only transformers of the hub can be frozen up to a stage."""
+    if not config.network.startswith("hub:") and not Path(config.network).expanduser().is_dir():
         raise ValueError(f"freeze: {config.network} is frozen as a whole, {stage!r} is not known; use 'backbone'")
     if config.layers is not None or config.upsample != 1:
         raise ValueError(f"freeze: {stage} trains the blocks after it, and needs no layers and no upsample")
-    return continue_transformer(trunk.network, stage)
 
 
 def _absolute(name: str) -> str:

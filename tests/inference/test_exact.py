@@ -175,6 +175,13 @@ def test_a_background_prototype_equals_autograd(backend, background):
     torch.testing.assert_close(torch.sigmoid(out.logits(query))[0].double(), expected, atol=2e-4, rtol=0)
 
 
+def test_the_forms_of_clean():
+    clean, trained = InferenceConfig.preset("clean"), InferenceConfig.preset("trained")
+    assert trained == clean.replace(background="support", transduction=1.0)
+    assert InferenceConfig.preset("trained-ce") == trained.replace(lambda_h=0.0, lambda_kl=0.0)
+    assert InferenceConfig.preset("trained-oracle").background == "support"
+
+
 @pytest.mark.parametrize("background", ["support", "both"])
 def test_a_support_without_background(background):
     """All object: the query's own mean stands in."""

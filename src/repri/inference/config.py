@@ -94,7 +94,8 @@ class InferenceConfig:
     @classmethod
     def preset(cls, name: str) -> InferenceConfig:
         """A protocol (``clean``, ``paper``, ``official``; ``original``, which is ``clean`` with the authors'
-        classifier), a variant of ``clean`` (``oracle``, ``ce``, ``ce_h``), or both joined by a hyphen
+        classifier; ``trained``, which is ``clean`` for base-trained features), a variant of ``clean``
+        (``oracle``, ``ce``, ``ce_h``), or both joined by a hyphen
         (``official-oracle``, ``paper-ce``).
 
         >>> InferenceConfig.preset("official").steps
@@ -151,6 +152,7 @@ def _presets() -> dict[str, InferenceConfig]:
         "": clean,
         "clean": clean,
         "original": original,
+        "trained": clean.replace(background="support", transduction=1.0),
         "paper": paper,
         "official": official,
     }.items():

@@ -1,23 +1,30 @@
 """Result files as a Markdown table: one row per method, one column per number of shots.
 
 python benchmarks/tables.py results/dinov2-clean-*.json
+python benchmarks/tables.py --small FOLDER FILES…       also writes copies without the counts of single tasks
 """
 
 from __future__ import annotations
 
+import argparse
 import re
-import sys
 from pathlib import Path
 
-from repri.evaluation.results import load_result
+from repri.evaluation.results import load_result, save_result
 
 ORDER = ("prototype", "ce", "ce_h", "repri", "repri-oracle")
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--small", type=Path)
+    parser.add_argument("files", nargs="+", type=Path)
+    options = parser.parse_args()
     rows: dict[str, dict[int, str]] = {}
-    for path in map(Path, sys.argv[1:]):
+    for path in options.files:
         result = load_result(path)
+        if options.small is not None:
+            save_result({key: value for key, value in result.items() if key != "tasks"}, options.small / path.name)
         name = re.sub(r"-\d+shot$", "", path.stem)
         low, high = result["interval"]
         runs = result["config"]["runs"]

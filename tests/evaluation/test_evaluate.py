@@ -176,6 +176,9 @@ def test_comparing(root, tmp_path):
     with pytest.raises(ValueError, match=r"c.json and .*a.json differ in their task list"):
         compare(paths)
     assert compare(paths, mixed=True)[2].difference is None
+    small = {key: value for key, value in load_result(paths[1]).items() if key != "tasks"}
+    save_result(small, tmp_path / "small.json")
+    assert compare([paths[0], tmp_path / "small.json"])[1].difference is None
     (tmp_path / "d.json").write_text(json.dumps(load_result(paths[1]) | {"protocol": "paper"}))
     with pytest.raises(ValueError, match="differ in their protocol"):
         compare([paths[0], tmp_path / "d.json"])

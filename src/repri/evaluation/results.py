@@ -117,7 +117,8 @@ class Comparison:
     path: Path
     result: dict[str, Any]
     difference: tuple[float, float, float] | None
-    """Its mIoU minus the first's, and the 95 % interval, on the same tasks; None of the first or of other tasks."""
+    """Its mIoU minus the first's, and the 95 % interval, on the same tasks; None of the first, of other tasks and of
+    a file without ``tasks``, which may be removed to make it small."""
 
 
 def compare(paths: list[Path], mixed: bool = False) -> list[Comparison]:
@@ -133,7 +134,8 @@ def compare(paths: list[Path], mixed: bool = False) -> list[Comparison]:
                     f"{path} and {paths[0]} differ in their {what}: what differs between them is not the method alone; "
                     "--mixed compares them all the same"
                 )
-        compared.append(Comparison(path, result, _difference(first, result) if same else None))
+        paired = same and "tasks" in first and "tasks" in result
+        compared.append(Comparison(path, result, _difference(first, result) if paired else None))
     return compared
 
 

@@ -9,10 +9,11 @@ mkdir -p "$results"
 
 train() { # fold
     out=$runs/pascal-dinov2-blocks-fold$1
-    [ -f "$results/pascal-dinov2-blocks-fold$1.csv" ] && return
+    [ -f "$results/pascal-dinov2-blocks-fold$1.csv" ] && return 0
     [ -f "$out/last.pt" ] && resume=--resume || resume=
     python -m repri train --config configs/pascal-dinov2-blocks.yaml --root "$pascal" --fold "$1" \
         --set network="$dino" --output "$out" $resume
+    cp "$out/config.yaml" "$results/pascal-dinov2-blocks-fold$1.yaml"
     cp "$out/log.csv" "$results/pascal-dinov2-blocks-fold$1.csv"
 }
 

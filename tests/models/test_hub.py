@@ -107,3 +107,14 @@ def test_the_models_own_normalisation_is_used(tmp_path):
     rule = load_extractor(str(tmp_path)).rule
     assert rule.mean == (0.5, 0.5, 0.5)
     assert rule.std == (0.2, 0.2, 0.2)
+
+
+def test_blocks_that_no_stage_needs_are_not_run(tmp_path):
+    torch.manual_seed(0)
+    FAMILIES["dinov2"][0](transformers).save_pretrained(tmp_path)
+    extractor, whole = (load_extractor(str(tmp_path), layers=("stage1",), fast=fast) for fast in (True, False))
+    assert [len(e.run.model.encoder.layer) for e in (extractor, whole)] == [1, 3]
+    assert len(extractor.network.model.encoder.layer) == 3
+    assert extractor.fingerprint == whole.fingerprint
+    image = torch.rand(1, 3, 56, 42)
+    assert torch.equal(extractor.extract(image), whole.extract(image))

@@ -5,6 +5,7 @@ Both are extras, imported only when one of their models is asked for.
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,6 +67,16 @@ class HubBackbone(nn.Module):
         maps = self.model(images).feature_maps
         return dict(zip(self.layers, maps, strict=True))
 
+    def shortened(self) -> HubBackbone:
+        """The same without the blocks of a plain transformer that no wanted stage needs; weights are shared."""
+        config = self.model.config
+        depth = list(config.stage_names).index(self.layers[-1])
+        if config.model_type != "dinov2" or depth == config.num_hidden_layers:
+            return self
+        short, short.model, short.model.encoder = _nested_copy(self, "model", "encoder")
+        short.model.encoder.layer = nn.ModuleList(self.model.encoder.layer[:depth])
+        return short
+
     def _measure_strides(self) -> dict[str, int]:
         with torch.inference_mode():
             return {layer: 224 // m.shape[-1] for layer, m in self(torch.zeros(1, 3, 224, 224)).items()}
@@ -97,6 +108,17 @@ class TimmBackbone(nn.Module):
         maps = self.model(images)
         maps = [m.permute(0, 3, 1, 2) for m in maps] if self.channels_last else maps
         return dict(zip(self.layers, maps, strict=True))
+
+
+def _nested_copy(module: nn.Module, *path: str) -> list[Any]:
+    """Shallow copies of a module and of those down a path, whose children can be replaced without a trace."""
+    copies = []
+    for name in (*path, None):
+        twin = copy.copy(module)
+        twin._modules = dict(module._modules)
+        copies.append(twin)
+        module = module if name is None else module.get_submodule(name)
+    return copies
 
 
 def pick_layers(layers: Sequence[str | int], known: Sequence[str], source: str) -> tuple[str, ...]:

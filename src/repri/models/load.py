@@ -73,6 +73,8 @@ def load_extractor(
         network = HubBackbone(name.removeprefix("hub:"), (-1,) if layers is None else layers)
         options["description"] = network.description
         extractor = NetworkExtractor(name, network, network.layers, network.rule, **options)
+        if fast:
+            extractor.run = network.shortened()
     elif name in NAMES:
         known = ["layer1", "layer2", "layer3", "layer4", *(["bottleneck"] if name.startswith("pspnet-") else [])]
         taken = pick_layers((-1,) if layers is None else layers, known, name)

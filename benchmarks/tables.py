@@ -23,6 +23,8 @@ def main() -> None:
     rows: dict[str, dict[int, str]] = {}
     for path in options.files:
         result = load_result(path)
+        if options.small is not None and options.small.resolve() == path.parent.resolve():
+            parser.error(f"--small {options.small} would write over {path}: give another folder")
         if options.small is not None:
             save_result({key: value for key, value in result.items() if key != "tasks"}, options.small / path.name)
         name = re.sub(r"-\d+shot$", "", path.stem)

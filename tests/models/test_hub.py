@@ -112,9 +112,10 @@ def test_the_models_own_normalisation_is_used(tmp_path):
 def test_blocks_that_no_stage_needs_are_not_run(tmp_path):
     torch.manual_seed(0)
     FAMILIES["dinov2"][0](transformers).save_pretrained(tmp_path)
-    extractor, whole = (load_extractor(str(tmp_path), layers=("stage1",), fast=fast) for fast in (True, False))
-    assert [len(e.run.model.encoder.layer) for e in (extractor, whole)] == [1, 3]
-    assert len(extractor.network.model.encoder.layer) == 3
-    assert extractor.fingerprint == whole.fingerprint
-    image = torch.rand(1, 3, 56, 42)
-    assert torch.equal(extractor.extract(image), whole.extract(image))
+    for stage, blocks in (("stem", 1), ("stage1", 1), ("stage2", 2), ("stage3", 3)):
+        extractor, whole = (load_extractor(str(tmp_path), layers=(stage,), fast=fast) for fast in (True, False))
+        assert [len(e.run.model.encoder.layer) for e in (extractor, whole)] == [blocks, 3]
+        assert len(extractor.network.model.encoder.layer) == 3
+        assert extractor.fingerprint == whole.fingerprint
+        image = torch.rand(1, 3, 56, 42)
+        assert torch.equal(extractor.extract(image), whole.extract(image))

@@ -211,7 +211,7 @@ MISTAKES = [
     ({"min_pixels": 30000}, "no image with 30000 pixels"),
     ({"classes": ()}, "0 classes to train on"),
     ({"network": "resnet50"}, "without weights is untrained"),
-    ({"nesterov": True, "momentum": 0.0}, "nesterov needs a momentum"),
+    ({"nesterov": True, "momentum": 0.0}, "nesterov needs the optimiser sgd and a momentum"),
     ({"root": "/nowhere"}, "there is no folder /nowhere"),
 ]
 

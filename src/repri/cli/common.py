@@ -59,9 +59,10 @@ class Bars:
         if what not in self.tasks:
             self.tasks[what] = self.progress.add_task(what, total=total or None, text="")
         self.progress.update(self.tasks[what], completed=done, total=total or None, text=text)
-        if self.progress.disable and time.monotonic() - self.told > SILENCE:
+        if self.progress.disable and (time.monotonic() - self.told > SILENCE or (text and done == total)):
             self.told = time.monotonic()
-            self.console.print(f"{what}: {done} of {total} {text}".rstrip(), highlight=False)
+            line = f"{what}: {done} of {total or '?'} {text}".rstrip()
+            self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def counting(bars: Bars | None) -> Callable[[int, int], None] | None:

@@ -188,7 +188,7 @@ def compare(
     for row in compared:
         found = row.result
         low, high = found["interval"]
-        difference = "" if row is compared[0] else "not known"
+        difference = "" if row is compared[0] else "not paired"
         if row.difference is not None:
             difference = "{:+.1f} ({:+.1f} … {:+.1f})".format(*row.difference)
         cells = (

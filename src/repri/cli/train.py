@@ -73,7 +73,7 @@ def print_plan(plan: Any) -> None:
     learned = sum(p.numel() for p in parameters if p.requires_grad)
     frozen = sum(p.numel() for p in parameters if not p.requires_grad)
     if plan.trainee.trunk is not None and not frozen:
-        network = getattr(plan.trainee.trunk, "network", None)
+        network = getattr(plan.trainee.trunk, "run", None)
         frozen = 0 if network is None else sum(p.numel() for p in network.parameters())
     lines = (
         f"{config.network}, protocol {config.protocol}, fold {config.fold}, {len(plan.classes)} base classes:",

@@ -34,8 +34,8 @@ class Block(nn.Module):
 class Blocks(nn.Module):
     """[B, C, h, w] → [B, C, h, w]: a stage's features, through the blocks after it and the last norm.
 
-    Stages come normed. ``entry`` undoes that but for each cell's own length, so that the blocks find what they
-    know; the class token is not there.
+    Stages come normed. The entry undoes that but for each cell's own mean and length, so that the blocks find what
+    they know; the class token is not there.
     """
 
     upsample = 1
@@ -56,8 +56,7 @@ class Blocks(nn.Module):
 def continue_transformer(network: Any, stage: str) -> Blocks:
     """What a DINOv2 (``HubBackbone``) does after a stage, with its weights, to be trained."""
     model, config = network.model, network.model.config
-    if config.model_type != "dinov2" or config.use_swiglu_ffn:
-        raise ValueError(f"freeze: a {config.model_type} can only be frozen whole, with 'backbone'")
+    _check(config)
     names = list(config.stage_names)
     depth = len(names) - 1 - names.index(stage)
     if depth < 1:
@@ -80,6 +79,18 @@ def continue_transformer(network: Any, stage: str) -> Blocks:
     state |= {"entry_scale": length / scale, "entry_shift": -length * shift / scale}
     blocks.load_state_dict({key: value.detach().clone() for key, value in state.items()})
     return blocks
+
+
+def _check(config: Any) -> None:
+    """Only what :class:`Block` computes can go on from a stage."""
+    if config.model_type != "dinov2":
+        raise ValueError(f"freeze: a {config.model_type} can only be frozen whole, with 'backbone'")
+    usual = {"use_swiglu_ffn": False, "qkv_bias": True, "apply_layernorm": True, "hidden_act": "gelu"}
+    for name, value in {**usual, "layer_norm_eps": 1e-6}.items():
+        if getattr(config, name) != value:
+            raise ValueError(
+                f"freeze: a dinov2 with {name}: {getattr(config, name)} can only be frozen whole, with 'backbone'"
+            )
 
 
 ATTENTION = {

@@ -70,7 +70,7 @@ class HubBackbone(nn.Module):
     def shortened(self) -> HubBackbone:
         """The same without the blocks of a plain transformer that no wanted stage needs; weights are shared."""
         config = self.model.config
-        depth = list(config.stage_names).index(self.layers[-1])
+        depth = max(1, list(config.stage_names).index(self.layers[-1]))
         if config.model_type != "dinov2" or depth == config.num_hidden_layers:
             return self
         short, short.model, short.model.encoder = _nested_copy(self, "model", "encoder")

@@ -58,8 +58,8 @@ class TrainConfig:
     """Parts in which a process takes its share of the batch; norms see one part at a time."""
     optimiser: Literal["sgd", "adamw"] = "sgd"
     lr: float = 2.5e-3
-    classifier_lr: float = 1.0
-    """Factor on lr for the classifier, which starts from nothing."""
+    classifier_factor: float = 1.0
+    """On lr for the classifier, which starts from nothing."""
     warmup: int = 0
     """Steps over which lr rises to its value."""
     momentum: float = 0.9
@@ -73,7 +73,7 @@ class TrainConfig:
     """The loss is taken at every so many pixels of the image, in both directions."""
     thin: int = 1
     """In training, what follows the frozen part sees every so many cells in both directions, from a random one on,
-    and the loss is taken at their centres: 2 costs a quarter. For transformer blocks and 1×1 convolutions."""
+    and the loss is taken at their centres: 2 costs a quarter. For the blocks of a transformer."""
     seed: int = 0
 
     validate_every: int = 1
@@ -95,14 +95,18 @@ class TrainConfig:
         for name in ("epochs", "batch", "accumulate", "width", "upsample", "loss_stride", "thin", "validate_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("lr", "classifier_lr", "warmup", "weight_decay", "mixup", "save_minutes"):
+        for name in ("lr", "classifier_factor", "warmup", "weight_decay", "mixup", "save_minutes"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"{name} must be a number ≥ 0, got {getattr(self, name)}")
         for name in ("momentum", "smoothing", "dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}")
-        if self.nesterov and self.momentum == 0:
-            raise ValueError("nesterov needs a momentum above 0")
+        if self.optimiser not in ("sgd", "adamw"):
+            raise ValueError(f"optimiser must be sgd or adamw, got {self.optimiser!r}")
+        if self.nesterov and (self.momentum == 0 or self.optimiser != "sgd"):
+            raise ValueError("nesterov needs the optimiser sgd and a momentum above 0")
+        if self.thin > 1 and self.loss_stride > 1:
+            raise ValueError("thin takes the loss at the centres of cells: leave loss_stride out")
         for name in ("images", "validation_images", "size"):
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from repri.distributed import World, peak_memory
 
 from .batches import order
-from .loop import Report, build_optimiser, update
+from .loop import Report, build_optimiser, thinned, update
 from .plan import Plan
 
 __all__ = ["measure"]
@@ -33,6 +33,8 @@ def measure(plan: Plan, world: World, report: Report | None = None, device: str 
     times = []
     start = time.perf_counter()
     for i, batch in enumerate(plan.examples.batches(steps, 0)):
+        if config.thin > 1:
+            batch = thinned(batch, config, trainee.stride, i)
         update(trainee, trainee, optimiser, batch, config, World(), device, False)
         times.append(time.perf_counter() - start)
         start = time.perf_counter()

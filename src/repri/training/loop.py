@@ -34,7 +34,7 @@ from .plan import Plan
 from .state import Progress, load_state, save_config, save_state, write_log
 from .watch import Watcher
 
-__all__ = ["Stopped", "build_optimiser", "loss_of", "rate", "train", "update", "validate"]
+__all__ = ["Stopped", "build_optimiser", "loss_of", "rate", "thinned", "train", "update", "validate"]
 
 
 class Stopped(Exception):
@@ -89,6 +89,8 @@ def train(
                 torch.manual_seed(_seed(config.seed, iteration, world.rank))
                 for group in optimiser.param_groups:
                     group["lr"] = group["factor"] * rate(config, iteration, plan.steps)
+                if config.thin > 1:
+                    batch = thinned(batch, config, trainee.stride, iteration)
                 loss, stop = update(parallel, trainee, optimiser, batch, config, world, device, stopping())
                 if not math.isfinite(loss):
                     raise ValueError(
@@ -121,7 +123,7 @@ def build_optimiser(trainee: Trainee, config: TrainConfig) -> torch.optim.Optimi
     learned = [p for p in trainee.parameters() if p.requires_grad]
     groups: list[dict[str, Any]] = [
         {"params": [p for p in learned if id(p) not in classifier], "factor": 1.0},
-        {"params": [p for p in learned if id(p) in classifier], "factor": config.classifier_lr},
+        {"params": [p for p in learned if id(p) in classifier], "factor": config.classifier_factor},
     ]
     if config.optimiser == "adamw":
         return torch.optim.AdamW(groups, config.lr, weight_decay=config.weight_decay)
@@ -147,12 +149,12 @@ def update(
     stopping: bool,
 ) -> tuple[float, bool]:
     """One update. The loss is the mean over the labelled pixels of the whole batch, of all processes and parts."""
-    x, labels = _for_loss(batch, config, trainee)
+    labels = sampled(batch.labels, config.loss_stride, trainee.aligned(batch.labels.shape[-1]))
     facts = torch.tensor([float((labels != IGNORE).sum()), float(stopping)], device=device)
     if world.size > 1:
         torch.distributed.all_reduce(facts)
     pixels = facts[0].clamp_min(1)
-    parts = list(zip(x.chunk(config.accumulate), labels.chunk(config.accumulate), strict=True))
+    parts = list(zip(batch.x.chunk(config.accumulate), labels.chunk(config.accumulate), strict=True))
     total = torch.zeros((), device=device)
     optimiser.zero_grad(set_to_none=True)
     for i, (x, y) in enumerate(parts):
@@ -163,21 +165,19 @@ def update(
         total += loss.detach()
     if world.size > 1:
         torch.distributed.all_reduce(total)
-    gradient = torch.nn.utils.get_total_norm(p.grad for p in trainee.parameters() if p.grad is not None)
-    found = float(total) if gradient.isfinite() else float("nan")
+    finite = all(bool(p.grad.isfinite().all()) for p in trainee.parameters() if p.grad is not None)
+    found = float(total) if finite else float("nan")
     if math.isfinite(found):
         optimiser.step()
     return found, bool(facts[1] > 0)
 
 
-def _for_loss(batch: Batch, config: TrainConfig, trainee: Trainee) -> tuple[Tensor, Tensor]:
-    """The input, and the labels at which the loss is taken."""
-    if config.thin == 1:
-        return batch.x, sampled(batch.labels, config.loss_stride, trainee.aligned(batch.labels.shape[-1]))
-    top, left = (int(torch.randint(config.thin, ())) for _ in range(2))
-    cells = sampled(batch.labels, trainee.stride, aligned=False)
+def thinned(batch: Batch, config: TrainConfig, stride: int, iteration: int) -> Batch:
+    """Every ``thin``-th cell in both directions and the label at its centre, from a place that all processes share."""
+    place = torch.Generator().manual_seed(_seed(config.seed, iteration, 0))
+    top, left = (int(torch.randint(config.thin, (), generator=place)) for _ in range(2))
     where = (..., slice(top, None, config.thin), slice(left, None, config.thin))
-    return batch.x[where], cells[where]
+    return Batch(batch.ids, batch.x[where], sampled(batch.labels, stride, aligned=False)[where])
 
 
 def loss_of(model: nn.Module, x: Tensor, labels: Tensor, config: TrainConfig, aligned: bool) -> Tensor:

@@ -144,8 +144,8 @@ def build_trainee(config: TrainConfig, classes: int, device: str = "cpu") -> Tra
     else:
         assert isinstance(trunk, NetworkExtractor)
         head = continue_transformer(trunk.network, stage)
-    if config.thin > 1 and not isinstance(head, Blocks) and (config.head, config.kernel) != ("conv", 1):
-        raise ValueError("thin takes cells apart, and a head with pooling or a kernel above 1 needs its neighbours")
+    if config.recompute or (config.thin > 1 and not isinstance(head, Blocks)):
+        raise ValueError("recompute is for a pspnet-…, and thin for the blocks of a transformer")
     base = {
         "name": _absolute(config.network),
         "weights": config.weights and _absolute(config.weights),
@@ -173,7 +173,7 @@ def _absolute(name: str) -> str:
 
 def _build_pspnet(config: TrainConfig, classes: int, device: str) -> PSPTrainee:
     if config.thin > 1:
-        raise ValueError(f"thin is for transformer blocks and 1×1 convolutions, not for {config.network}")
+        raise ValueError(f"thin is for the blocks of a transformer, not for {config.network}")
     name = config.network.removeprefix("pspnet-")
     frozen = {"none": None, "backbone": "layer4"}.get(config.freeze, config.freeze)
     known = ("none", "backbone", "layer0", "layer1", "layer2", "layer3", "layer4")

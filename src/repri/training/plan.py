@@ -99,6 +99,8 @@ def prepare(
         raise ValueError(f"size must be a multiple of {multiple} for {config.network}, got {size}")
     if (size - trainee.aligned(size)) % config.loss_stride:
         raise ValueError(f"loss_stride must divide {size - trainee.aligned(size)} here, got {config.loss_stride}")
+    if config.thin > size // trainee.stride:
+        raise ValueError(f"thin: there are {size // trainee.stride} cells in a row, got {config.thin}")
     store = None
     if trainee.trunk is not None:
         store = FeatureStore(trainee.trunk, config.protocol, size)
@@ -131,6 +133,8 @@ def prepare(
     )
     if plan.steps_per_epoch < 1:
         raise ValueError(f"{len(plan.examples)} images do not fill a batch of {config.batch}: take a smaller batch")
+    if config.warmup > plan.steps:
+        raise ValueError(f"warmup takes {config.warmup} of {plan.steps} steps: make it shorter")
     return plan
 
 

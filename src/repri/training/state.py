@@ -18,7 +18,7 @@ from .config import TrainConfig
 
 __all__ = ["Progress", "load_state", "save_config", "save_state", "write_log"]
 
-FORMAT = "repri-training-1"
+FORMAT = "repri-training-2"
 HARMLESS = ("output", "root", "save_minutes", "skip_unreadable")
 """Settings that may differ when a run goes on."""
 

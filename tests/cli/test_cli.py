@@ -54,3 +54,15 @@ def test_mistakes_get_one_sentence(arguments, message, code):
     assert done.returncode == code
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_progress_is_told_in_a_log_file(monkeypatch, capsys):
+    """Where there is no terminal: a line now and then, and one at the end if there are figures."""
+    from repri.cli import common
+
+    with common.Bars() as bars:
+        bars.show("training", 1, 10, "loss 2.0")
+        bars.show("training", 10, 10, "loss [1.0]")
+        monkeypatch.setattr(common, "SILENCE", 0.0)
+        bars.show("features", 3, 0)
+    assert capsys.readouterr().err.splitlines() == ["training: 10 of 10 loss [1.0]", "features: 3 of ?"]

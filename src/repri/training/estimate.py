@@ -33,8 +33,7 @@ def measure(plan: Plan, world: World, report: Report | None = None, device: str 
     times = []
     start = time.perf_counter()
     for i, batch in enumerate(plan.examples.batches(steps, 0)):
-        if config.thin > 1:
-            batch = thinned(batch, config, trainee.stride, i)
+        batch = thinned(batch, config, trainee.stride, i)
         update(trainee, trainee, optimiser, batch, config, World(), device, False)
         times.append(time.perf_counter() - start)
         start = time.perf_counter()

@@ -89,8 +89,7 @@ def train(
                 torch.manual_seed(_seed(config.seed, iteration, world.rank))
                 for group in optimiser.param_groups:
                     group["lr"] = group["factor"] * rate(config, iteration, plan.steps)
-                if config.thin > 1:
-                    batch = thinned(batch, config, trainee.stride, iteration)
+                batch = thinned(batch, config, trainee.stride, iteration)
                 loss, stop = update(parallel, trainee, optimiser, batch, config, world, device, stopping())
                 if not math.isfinite(loss):
                     raise ValueError(
@@ -174,6 +173,8 @@ def update(
 
 def thinned(batch: Batch, config: TrainConfig, stride: int, iteration: int) -> Batch:
     """Every ``thin``-th cell in both directions and the label at its centre, from a place that all processes share."""
+    if config.thin == 1:
+        return batch
     place = torch.Generator().manual_seed(_seed(config.seed, iteration, 0))
     top, left = (int(torch.randint(config.thin, (), generator=place)) for _ in range(2))
     where = (..., slice(top, None, config.thin), slice(left, None, config.thin))

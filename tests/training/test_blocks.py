@@ -78,7 +78,7 @@ def test_thinned_cells_keep_their_labels(settings, dino):
     cells = rows[:, 7::14, 7::14]  # the pixel in the middle of each cell
     seen = set()
     for iteration in range(16):
-        _, x, labels = thinned(Batch(["a"], cells[:, None].float(), rows), config, plan.trainee.stride, iteration)
+        _, x, labels, _ = thinned(Batch(["a"], cells[:, None].float(), rows), config, plan.trainee.stride, iteration)
         assert x.shape[-2:] == (3, 3)
         assert torch.equal(x[:, 0].long(), labels)
         seen |= set(labels.flatten().tolist())

@@ -46,9 +46,13 @@ def plot_training(folder: Path) -> Path:
     figure = _figure(7, 2.6)
     left, right = figure.subplots(1, 2)
     left.plot([int(row["epoch"]) for row in rows], [float(row["loss"]) for row in rows], "o-", markersize=3)
-    scored = [row for row in rows if row["base_miou"]]
-    right.plot([int(row["epoch"]) for row in scored], [float(row["base_miou"]) for row in scored], "o-", markersize=3)
-    for axes, title in ((left, "training loss"), (right, "mIoU of the base classes, validation")):
+    labelled = any(row["base_miou"] for row in rows)
+    key, measured = (
+        ("base_miou", "mIoU of the base classes") if labelled else ("teacher_cosine", "cosine to the teacher")
+    )
+    scored = [row for row in rows if row.get(key)]
+    right.plot([int(row["epoch"]) for row in scored], [float(row[key]) for row in scored], "o-", markersize=3)
+    for axes, title in ((left, "training loss"), (right, f"{measured}, validation")):
         axes.set_title(title, fontsize=9)
         axes.set_xlabel("epoch", fontsize=8)
         axes.grid(alpha=0.3)

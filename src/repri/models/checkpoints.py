@@ -1,14 +1,15 @@
 """Weights files: read safely, recognised, renamed to our keys, loaded without a key left over.
 
-Four kinds are understood:
+Five kinds are understood:
 
     repri        our own safetensors, the configuration in the metadata
     authors      trained PSPNets of the RePRI code: {'state_dict': …}, keys module.layer0 … classifier
     semseg       ImageNet ResNets with a deep stem (resnet50_v2.pth): conv1, conv2, conv3, layer1 …
-    torchvision  ImageNet ResNets (conv1, layer1 …, fc) and VGGs (features.0 …)
+    torchvision  ImageNet ResNets (conv1, layer1 …, fc), VGGs (features.0 …) and MobileNetV2 (features.0.0 …)
+    lite         ImageNet EfficientNet-Lite0 (_conv_stem, _blocks.0 …)
 
-Our keys are those of :class:`repri.models.pspnet.PSPNet`: ``backbone.layer0…``, ``ppm.…``,
-``bottleneck.…``, ``classifier.…``, and ``backbone.fc`` for an ImageNet head.
+Our keys are those of :class:`repri.models.pspnet.PSPNet` and :class:`repri.models.mobile.CompactNet`:
+``backbone.layer0…``, ``bottleneck.…``, ``classifier.…``, and ``backbone.fc`` for an ImageNet head.
 """
 
 from __future__ import annotations
@@ -23,13 +24,16 @@ from torch import Tensor
 
 from repri.files import atomic
 
+from .extractor import IMAGENET
+from .mobile import STAGES
+
 __all__ = ["Checkpoint", "load_exactly", "read_checkpoint", "read_tensors", "save_checkpoint", "write_tensors"]
 
 
 class Checkpoint(NamedTuple):
     path: Path
     kind: str
-    """repri, authors, semseg or torchvision."""
+    """repri, authors, semseg, torchvision or lite."""
     state: dict[str, Tensor]
     """By our keys."""
     config: dict[str, Any]
@@ -37,7 +41,7 @@ class Checkpoint(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Whether it holds a whole PSPNet, or the backbone only."""
+        """Whether it holds a whole network, or the backbone only."""
         return any(key.startswith("bottleneck.") for key in self.state)
 
 
@@ -54,6 +58,10 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     raw = {key.removeprefix("module."): value for key, value in raw.items()}
     if "layer0.0.weight" in raw:
         kind, state = "authors", {(f"backbone.{k}" if k.startswith("layer") else k): v for k, v in raw.items()}
+    elif "features.18.0.weight" in raw:
+        return Checkpoint(path, "torchvision", _from_mobilenet(raw), {"backbone": "mobilenet_v2"})
+    elif "_conv_stem.weight" in raw:
+        return Checkpoint(path, "lite", _from_lite(raw), {"backbone": "efficientnet_lite0"})
     elif "features.0.weight" in raw:
         kind, state = "torchvision", _from_vgg(raw)
     elif "conv1.weight" in raw and "layer1.0.conv1.weight" in raw:
@@ -61,7 +69,10 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
         state = {_from_resnet(key): value for key, value in raw.items()}
     else:
         some = ", ".join(list(raw)[:4])
-        raise ValueError(f"{path} is of no known kind (its keys start {some}): expected a ResNet, VGG or PSPNet")
+        raise ValueError(
+            f"{path} is of no known kind (its keys start {some}): expected a ResNet, VGG, MobileNetV2, "
+            "EfficientNet-Lite0 or PSPNet"
+        )
     config = _describe(state)
     if kind == "authors" and config["backbone"].startswith("vgg"):
         config["dilated"] = False  # their VGGs keep all four poolings
@@ -170,6 +181,69 @@ def _from_vgg(raw: dict[str, Tensor]) -> dict[str, Tensor]:
         group = max(g for g in range(5) if starts[g] <= int(number))
         state[f"backbone.layer{group}.{int(number) - starts[group]}.{leaf}"] = value
     return state
+
+
+def _from_mobilenet(raw: dict[str, Tensor]) -> dict[str, Tensor]:
+    """``features.N.conv.M`` → ``layerG.n.expand …``; what follows the last block is for ImageNet's classes."""
+    state = {}
+    for key, value in raw.items():
+        part, _, rest = key.partition(".")
+        number, _, leaf = rest.partition(".")
+        if part == "classifier" or (part, number) == ("features", "18"):
+            continue
+        if part != "features" or not number.isdigit():
+            state[key] = value  # not ours: load_exactly will name it
+        elif number == "0":
+            state[f"backbone.layer0.0.{leaf}"] = value
+        else:
+            steps = ("spread", "project") if number == "1" else ("expand", "spread", "project")
+            place, *inner = leaf.removeprefix("conv.").split(".")
+            if int(place) >= len(steps):  # the norm of the last convolution stands beside it, others within
+                place, inner = str(len(steps) - 1), ["1", *inner]
+            elif int(place) == len(steps) - 1:
+                inner = ["0", *inner]
+            block = _mobile_block("mobilenet_v2", int(number) - 1)
+            state[".".join([block, steps[int(place)], *inner])] = value
+    return state
+
+
+def _from_lite(raw: dict[str, Tensor]) -> dict[str, Tensor]:
+    """``_blocks.N._expand_conv`` → ``layerG.n.expand.0`` …; pictures normalised as all others are here.
+
+    The published network wants (x − 127) / 128 of bytes. Its first convolution is linear, so the difference goes into
+    its weights and the mean of the norm after it.
+    """
+    places = {"expand_conv": "expand.0", "bn0": "expand.1", "depthwise_conv": "spread.0", "bn1": "spread.1"}
+    places |= {"project_conv": "project.0", "bn2": "project.1"}
+    state = {}
+    for key, value in raw.items():
+        part, _, rest = key.partition(".")
+        if part in ("_conv_head", "_bn1", "_fc"):
+            continue
+        number, _, leaf = rest.partition(".")
+        name, _, tensor = leaf.removeprefix("_").partition(".")
+        if part in ("_conv_stem", "_bn0"):
+            state[f"backbone.layer0.0.{0 if part == '_conv_stem' else 1}.{rest}"] = value
+        elif part == "_blocks" and number.isdigit() and name in places:
+            state[f"{_mobile_block('efficientnet_lite0', int(number))}.{places[name]}.{tensor}"] = value
+        else:
+            state[key] = value
+    weight, mean = state["backbone.layer0.0.0.weight"], state["backbone.layer0.0.1.running_mean"]
+    usual_mean, usual_std = (torch.tensor(values).view(1, 3, 1, 1) for values in (IMAGENET.mean, IMAGENET.std))
+    shift = (weight * (usual_mean - 127 / 255) * 255 / 128).sum((1, 2, 3))
+    state["backbone.layer0.0.0.weight"] = weight * usual_std * 255 / 128
+    state["backbone.layer0.0.1.running_mean"] = mean - shift
+    return state
+
+
+def _mobile_block(name: str, number: int) -> str:
+    """Where the n-th block of a MobileNet is here; ``layer0`` starts with the stem."""
+    for i, stages in enumerate(STAGES[name]):
+        count = sum(stage[2] for stage in stages)
+        if number < count:
+            return f"backbone.layer{i}.{number + (i == 0)}"
+        number -= count
+    return f"backbone.{number}"  # one too many: load_exactly will name it
 
 
 def _describe(state: dict[str, Tensor]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import torch
 import torch.nn as nn
+from torch import Tensor
 
 from .checkpoints import Checkpoint, load_exactly, read_checkpoint
 from .extractor import IMAGENET, FeatureExtractor, HeadedExtractor, NetworkExtractor
@@ -16,14 +17,17 @@ from .fast import accelerate
 from .filters import FilterBank
 from .heads import is_head, load_head
 from .hub import HubBackbone, TimmBackbone, pick_layers
+from .mobile import STAGES, CompactNet, MobileNet
 from .pspnet import PSPNet
 from .resnet import DEPTHS, ResNet
 from .vgg import VGG16
 
 __all__ = ["NAMES", "build_backbone", "find_weights", "load_checkpoint", "load_extractor"]
 
-BACKBONES = (*DEPTHS, "vgg16", "vgg16_bn")
-NAMES = ("filters", *(f"pspnet-{name}" for name in BACKBONES), *BACKBONES)
+LARGE = (*DEPTHS, "vgg16", "vgg16_bn")
+BACKBONES = (*LARGE, *STAGES)
+WHOLE = (*(f"pspnet-{name}" for name in LARGE), *(f"compact-{name}" for name in STAGES))
+NAMES = ("filters", *WHOLE, *BACKBONES)
 
 
 def load_extractor(
@@ -40,14 +44,14 @@ def load_extractor(
 ) -> FeatureExtractor:
     """A frozen feature extractor.
 
-    name          ``pspnet-resnet50``, ``pspnet-resnet101``, ``pspnet-vgg16[_bn]``; the backbone alone
-                  (``resnet50`` …); ``hub:facebook/dinov2-small`` or ``hub:FOLDER`` (or just a folder)
-                  through transformers; ``timm:resnet50d``; ``filters``, which needs no weights; or a
-                  ``.safetensors`` file that ``repri train`` wrote
+    name          ``pspnet-resnet50``, ``pspnet-resnet101``, ``pspnet-vgg16[_bn]``, ``compact-efficientnet_lite0``,
+                  ``compact-mobilenet_v2``; the backbone alone (``resnet50`` …); ``hub:facebook/dinov2-small``
+                  or ``hub:FOLDER`` (or just a folder) through transformers; ``timm:resnet50d``; ``filters``,
+                  which needs no weights; or a ``.safetensors`` file that ``repri train`` wrote
     weights       a file of any kind that ``repri.models.checkpoints`` knows, or the name of one that
                   ``repri weights get`` has fetched; None leaves the network untrained, with a warning
-    layers        which to take, by name or index: ``layer1`` … ``layer4``, ``bottleneck`` (PSPNet's
-                  default), a hub model's ``stage1`` …
+    layers        which to take, by name or index: ``layer1`` … ``layer4``, ``bottleneck`` (default of
+                  ``pspnet-…`` and ``compact-…``), a hub model's ``stage1`` …
     combine       several layers concatenated or averaged
     head          a module on top, with ``out_channels``
     fast          run an equivalent network: norms folded, pyramid factored, channels last
@@ -76,10 +80,10 @@ def load_extractor(
         if fast:
             extractor.run = network.shortened()
     elif name in NAMES:
-        known = ["layer1", "layer2", "layer3", "layer4", *(["bottleneck"] if name.startswith("pspnet-") else [])]
+        known = ["layer1", "layer2", "layer3", "layer4", *(["bottleneck"] if name in WHOLE else [])]
         taken = pick_layers((-1,) if layers is None else layers, known, name)
         network, size = _build(name, weights, architecture, taken)
-        if not isinstance(network, PSPNet):
+        if isinstance(network, ResNet | VGG16 | MobileNet):
             network.last = taken[-1]
         extractor = NetworkExtractor(name, network, taken, IMAGENET._replace(size=size), **options)
         if fast:
@@ -96,10 +100,10 @@ def load_extractor(
 def _load_trained(
     path: Path, weights: str | Path | None, layers: Sequence[str | int] | None, **options: Any
 ) -> FeatureExtractor:
-    """A PSPNet, or a head on the extractor that its file names; ``weights`` says where that one's are now."""
+    """A whole network, or a head on the extractor that its file names; ``weights`` says where that one's are now."""
     if not is_head(path):
         _refuse(str(path), weights=weights)
-        return load_extractor(f"pspnet-{read_checkpoint(path).config['backbone']}", path, layers=layers, **options)
+        return load_extractor(whole_name(read_checkpoint(path)), path, layers=layers, **options)
     _refuse(str(path), layers=layers)
     head, base = load_head(path)
     if base["name"] == "filters":
@@ -112,7 +116,13 @@ def _load_trained(
     return HeadedExtractor(under, head, base["size"])
 
 
-def build_backbone(name: str, **architecture: Any) -> ResNet | VGG16:
+def whole_name(checkpoint: Checkpoint) -> str:
+    """The name of the network that has a file's backbone and a head."""
+    backbone = checkpoint.config["backbone"]
+    return f"{'compact' if backbone in STAGES else 'pspnet'}-{backbone}"
+
+
+def build_backbone(name: str, **architecture: Any) -> ResNet | VGG16 | MobileNet:
     """An untrained backbone by name."""
     if name not in BACKBONES:
         raise ValueError(f"unknown backbone {name!r}; known: {', '.join(BACKBONES)}")
@@ -122,12 +132,16 @@ def build_backbone(name: str, **architecture: Any) -> ResNet | VGG16:
             raise ValueError(f"{name} has no option {option!r}; known: {', '.join(sorted(allowed))}")
     if name in DEPTHS:
         return ResNet(name, **architecture)
+    if name in STAGES:
+        return MobileNet(name, **architecture)
     return VGG16(batch_norm=name == "vgg16_bn", **architecture)
 
 
-def load_checkpoint(checkpoint: Checkpoint, whole: bool | None = None, **architecture: Any) -> PSPNet | ResNet | VGG16:
-    """The network that a file describes, with its weights, every key accounted for: a PSPNet if it holds
-    one, unless ``whole`` is False, else the backbone. An ImageNet class head is left out unless
+def load_checkpoint(
+    checkpoint: Checkpoint, whole: bool | None = None, **architecture: Any
+) -> PSPNet | CompactNet | ResNet | VGG16 | MobileNet:
+    """The network that a file describes, with its weights, every key accounted for: a whole one if it holds
+    that, unless ``whole`` is False, else the backbone. An ImageNet class head is left out unless
     ``classes`` asks for it."""
     told = {k: v for k, v in checkpoint.config.items() if k not in ("backbone", "classes", "size")}
     for key, value in architecture.items():
@@ -137,8 +151,7 @@ def load_checkpoint(checkpoint: Checkpoint, whole: bool | None = None, **archite
     with_head = architecture.get("classes") is not None
     state = {k: v for k, v in checkpoint.state.items() if with_head or not k.startswith("backbone.fc.")}
     if checkpoint.complete and whole is not False:
-        width = len(state["bottleneck.0.weight"]) if "bottleneck.0.weight" in state else 512
-        network = PSPNet(backbone, checkpoint.config.get("classes"), width)
+        network = _with_head(backbone, state, checkpoint.config.get("classes"))
         load_exactly(network, state, str(checkpoint.path))
         return network
     if checkpoint.complete:
@@ -147,13 +160,25 @@ def load_checkpoint(checkpoint: Checkpoint, whole: bool | None = None, **archite
     return backbone
 
 
+def _with_head(
+    backbone: ResNet | VGG16 | MobileNet, state: dict[str, Tensor], classes: int | None
+) -> PSPNet | CompactNet:
+    """The whole network, as wide as the tensors in a file say."""
+    compact = isinstance(backbone, MobileNet)
+    key, usual = ("bottleneck.weight", 384) if compact else ("bottleneck.0.weight", 512)
+    width = len(state[key]) if key in state else usual
+    return CompactNet(backbone, classes, width) if compact else PSPNet(backbone, classes, width)
+
+
 def _build(name: str, weights: str | Path | None, architecture: dict[str, Any], layers: tuple[str, ...]):
     """The network of a name, or its backbone if no more is needed, trained if there are weights; and its size."""
-    backbone_name, whole = name.removeprefix("pspnet-"), "bottleneck" in layers
+    backbone_name, whole = name.removeprefix("pspnet-").removeprefix("compact-"), "bottleneck" in layers
+    if name.startswith("compact-"):
+        architecture = {"dilated": False} | architecture
     if weights is None:
         warnings.warn(f"{name} without weights is untrained: its features mean nothing yet", stacklevel=3)
         backbone = build_backbone(backbone_name, **architecture)
-        return PSPNet(backbone) if whole else backbone, IMAGENET.size
+        return _with_head(backbone, {}, None) if whole else backbone, IMAGENET.size
     checkpoint = read_checkpoint(find_weights(weights))
     if checkpoint.config["backbone"] != backbone_name:
         raise ValueError(f"{checkpoint.path} holds a {checkpoint.config['backbone']}, not the backbone of {name}")

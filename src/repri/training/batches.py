@@ -16,11 +16,11 @@ from repri.data.dataset import Dataset
 from repri.data.folds import Protocol
 from repri.data.images import IGNORE
 from repri.data.parallel import parallel
-from repri.data.resize import ResizeRule, geometry, resize, resize_mask
+from repri.data.resize import Geometry, ResizeRule, geometry, resize, resize_mask
 from repri.data.store import FeatureStore
 from repri.models.extractor import InputRule
 
-__all__ = ["Batch", "Examples", "base_labels", "evenly", "order", "sampled"]
+__all__ = ["Batch", "Examples", "at_cells", "base_labels", "evenly", "order", "sampled"]
 
 
 class Batch(NamedTuple):
@@ -29,6 +29,8 @@ class Batch(NamedTuple):
     """[B, 3, S, S] normalised images, or [B, C, s, s] stored features."""
     labels: Tensor
     """[B, S, S] 0 background, 1 … base classes, 255."""
+    targets: Tensor | None = None
+    """[B, C, s, s]: what a teacher gives at the network's cells, zero outside the picture."""
 
 
 def base_labels(dataset: Dataset, base: Sequence[int], protocol: Protocol) -> np.ndarray:
@@ -52,7 +54,8 @@ class Examples:
     """Pictures and labels of a split, ready for the network.
 
     With a ``store``, the input is what the frozen part of the network made of the picture as it is; flips are then
-    applied to those features.
+    applied to those features. With a ``teacher``, its features of the picture come along, brought to the cells of a
+    network of ``stride`` and flipped alike. ``labelled``: whether labels are read; else they are 255.
     """
 
     def __init__(
@@ -66,9 +69,13 @@ class Examples:
         how: Augmentation,
         seed: int,
         store: FeatureStore | None = None,
+        teacher: FeatureStore | None = None,
+        stride: int = 1,
+        labelled: bool = True,
     ):
         self.dataset, self.ids, self.table, self.rule, self.size = dataset, list(ids), table, rule, size
         self.network, self.how, self.seed, self.store = network, how, seed, store
+        self.teacher, self.stride, self.labelled = teacher, stride, labelled
         self.multiple = network.multiple if network.multiple > 1 or rule == "clean" else None
 
     def __len__(self) -> int:
@@ -79,38 +86,79 @@ class Examples:
 
         made = parallel(lambda place: self.example(place, epoch), [p for places in steps for p in places], workers)
         for places in steps:
-            pairs = [next(made) for _ in places]
-            ids, (x, y) = [self.ids[place] for place in places], zip(*pairs, strict=True)
-            yield Batch(ids, torch.stack(x), torch.stack(y))
+            x, y, targets = zip(*(next(made) for _ in places), strict=True)
+            ids = [self.ids[place] for place in places]
+            yield Batch(ids, torch.stack(x), torch.stack(y), None if self.teacher is None else torch.stack(targets))
 
-    def example(self, place: int, epoch: int) -> tuple[Tensor, Tensor]:
-        """Input and labels of one image in one epoch."""
+    def example(self, place: int, epoch: int) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Input, labels and targets of one image in one epoch."""
         try:
             return self._example(place, epoch)
         except (ValueError, OSError) as error:
             raise ValueError(f"training stopped at the image {self.ids[place]}: {error}") from error
 
-    def _example(self, place: int, epoch: int) -> tuple[Tensor, Tensor]:
+    def _example(self, place: int, epoch: int) -> tuple[Tensor, Tensor, Tensor | None]:
         id = self.ids[place]
         side = -(-self.size // self.network.multiple) * self.network.multiple
         if self.store is None:
-            image, mask = self.dataset.pair(id)
-            image, labels = augment(image, self.table[mask], self.how, self.seed, epoch, place)
+            if self.labelled:
+                image, mask = self.dataset.pair(id)
+                labels = self.table[mask]
+            else:
+                image = self.dataset.image(id)
+                labels = np.full(image.shape[:2], IGNORE, np.uint8)
+            image, labels = augment(image, labels, self.how, self.seed, epoch, place)
             item = resize(image, labels, self.rule, self.size, self.multiple)
             assert item.mask is not None
             mean, std = (torch.tensor(values).view(3, 1, 1) for values in (self.network.mean, self.network.std))
-            return _squared((item.image - mean) / std, side), _padded(item.mask, side)
-        labels = self.table[self.dataset.mask(id)]
-        labels = resize_mask(labels, geometry((labels.shape[0], labels.shape[1]), self.rule, self.size, self.multiple))
+            x = _squared((item.image - mean) / std, side)
+            x, turned = _squared((item.image - mean) / std, side), flips(self.how, self.seed, epoch, place)
+            return x, _padded(item.mask, side), self._targets(id, item.geometry, side, turned)
+        if self.labelled:
+            labels = self.table[self.dataset.mask(id)]
+        else:
+            labels = np.full(self.dataset.image(id).shape[:2], IGNORE, np.uint8)
+        where = geometry((labels.shape[0], labels.shape[1]), self.rule, self.size, self.multiple)
         features = self.store.get(self.dataset[id].image).float()
-        x, y = _squared(features, max(features.shape[-2:])), _padded(labels, side)
-        return self._flipped(x, y, epoch, place)
+        x, y = _squared(features, max(features.shape[-2:])), _padded(resize_mask(labels, where), side)
+        return self._flipped(x, y, self._targets(id, where, side), epoch, place)
 
-    def _flipped(self, x: Tensor, y: Tensor, epoch: int, place: int) -> tuple[Tensor, Tensor]:
-        """Features and labels as they would be of a flipped picture, if the network were symmetric."""
+    def _targets(self, id: str, where: Geometry, side: int, flipped: tuple[bool, bool] = (False, False)):
+        """[C, s, s] or None: what the teacher gives at the cells of the network's square."""
+        if self.teacher is None:
+            return None
+        features = self.teacher.get(self.dataset[id].image).float()
+        found = at_cells(features, self.teacher.geometry(where.original), where.content, self.stride, flipped)
+        cells = -(-side // self.stride)
+        return F.pad(found, (0, cells - found.shape[-1], 0, cells - found.shape[-2]))
+
+    def _flipped(
+        self, x: Tensor, y: Tensor, targets: Tensor | None, epoch: int, place: int
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Features, labels and targets as they would be of a flipped picture, if the network were symmetric."""
         mirrored, upside_down = flips(self.how, self.seed, epoch, place)
         axes = [-1] * mirrored + [-2] * upside_down
-        return (x.flip(axes), y.flip(axes)) if axes else (x, y)
+        if not axes:
+            return x, y, targets
+        return x.flip(axes), y.flip(axes), None if targets is None else targets.flip(axes)
+
+
+def at_cells(
+    features: Tensor, theirs: Geometry, content: tuple[int, int], stride: int, flipped: tuple[bool, bool]
+) -> Tensor:
+    """Features [C, h, w] of one network, where the cells of another are: [C, ⌈H / stride⌉, ⌈W / stride⌉].
+
+    The cells of the first tile its picture (``theirs``); those of the other, which sees the same picture as H×W
+    pixels (``content``) or that picture ``flipped`` (left ↔ right, top ↔ bottom), lie on every ``stride``-th pixel.
+    """
+    axes = []
+    for axis, turned in ((0, flipped[1]), (1, flipped[0])):
+        share = (torch.arange(0, content[axis], stride) + 0.5) / content[axis]
+        share = 1 - share if turned else share
+        axes.append(2 * share * theirs.content[axis] / theirs.full[axis] - 1)
+    y, x = torch.meshgrid(*axes, indexing="ij")
+    grid = torch.stack([x, y], -1)[None]
+    return F.grid_sample(features[None], grid, mode="bilinear", padding_mode="border", align_corners=False)[0]
 
 
 def _squared(x: Tensor, side: int) -> Tensor:

@@ -35,7 +35,7 @@ class TrainConfig:
     """At most so many training images, evenly taken from the list."""
 
     network: str = "pspnet-resnet50"
-    """pspnet-BACKBONE, or a frozen extractor (hub:NAME, resnet50 …) under a head."""
+    """pspnet-BACKBONE, compact-BACKBONE, or a frozen extractor (hub:NAME, resnet50 …) under a head."""
     weights: str | None = None
     """ImageNet weights of the backbone: a file or a known name."""
     layers: tuple[str | int, ...] | None = None
@@ -50,6 +50,16 @@ class TrainConfig:
     upsample: int = 1
     """Factor by which the head refines the grid of a frozen extractor."""
     dropout: float = 0.1
+
+    teacher: str | None = None
+    """An extractor whose features the network learns to give, cell by cell; it runs once, into the feature store."""
+    teacher_layers: tuple[str | int, ...] | None = None
+    teacher_size: int | None = None
+    """Side of the teacher's picture; None: what it wants."""
+    teacher_weight: float = 1.0
+    """Of 1 − cosine, its mean over the cells of a batch."""
+    label_weight: float = 1.0
+    """Of the cross-entropy; 0: labels are not looked at, and every image of the list takes part."""
 
     epochs: int = 100
     batch: int = 12
@@ -95,7 +105,8 @@ class TrainConfig:
         for name in ("epochs", "batch", "accumulate", "width", "upsample", "loss_stride", "thin", "validate_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("lr", "classifier_factor", "warmup", "weight_decay", "mixup", "save_minutes"):
+        weights = ("weight_decay", "mixup", "teacher_weight", "label_weight")
+        for name in ("lr", "classifier_factor", "warmup", "save_minutes", *weights):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"{name} must be a number ≥ 0, got {getattr(self, name)}")
         for name in ("momentum", "smoothing", "dropout"):
@@ -105,9 +116,15 @@ class TrainConfig:
             raise ValueError(f"optimiser must be sgd or adamw, got {self.optimiser!r}")
         if self.nesterov and (self.momentum == 0 or self.optimiser != "sgd"):
             raise ValueError("nesterov needs the optimiser sgd and a momentum above 0")
+        if self.label_weight == 0 and (self.teacher is None or self.teacher_weight == 0):
+            raise ValueError("label_weight: 0 leaves nothing to learn from: give a teacher, with a teacher_weight")
+        if self.teacher is not None and (self.mixup > 0 or not self.network.startswith(("compact-", "pspnet-"))):
+            raise ValueError("a teacher is for a compact-… or pspnet-…, without mixup")
+        if self.label_weight == 0 and self.protocol == "official":
+            raise ValueError("label_weight: 0 leaves nothing for the official choice of the best epoch: take clean")
         if self.thin > 1 and self.loss_stride > 1:
             raise ValueError("thin takes the loss at the centres of cells: leave loss_stride out")
-        for name in ("images", "validation_images", "size"):
+        for name in ("images", "validation_images", "size", "teacher_size"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")

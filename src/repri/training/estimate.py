@@ -23,13 +23,15 @@ def measure(plan: Plan, world: World, report: Report | None = None, device: str 
     optimiser = build_optimiser(trainee, replace(config, lr=0.0))
     steps = order(len(plan.examples), config.batch, config.seed, 0)
     steps = [world.share(steps[i % len(steps)]) for i in range(STEPS + 1)]  # the first warms up
-    store, filling = plan.examples.store, 0.0
-    if store is not None:
+    filling = 0.0
+    for store in (plan.examples.store, plan.examples.teacher):
+        if store is None:
+            continue
         images = sorted({plan.examples.dataset[plan.examples.ids[place]].image for places in steps for place in places})
         start = time.perf_counter()
         computed = store.prepare(images)
         each = (time.perf_counter() - start) / computed if computed else 0.0
-        filling = each * (len(plan.examples) + len(plan.validation)) / world.size
+        filling += each * (len(plan.examples) + len(plan.validation)) / world.size
     times = []
     start = time.perf_counter()
     for i, batch in enumerate(plan.examples.batches(steps, 0)):
@@ -42,7 +44,7 @@ def measure(plan: Plan, world: World, report: Report | None = None, device: str 
     step = sum(times[1:]) / STEPS
     text = f"a step takes {step:.2f} s: about {_duration(step * plan.steps)} in all, without validation"
     if filling:
-        text += f"; before it {_duration(filling)} for the frozen part of the network"
+        text += f"; before it {_duration(filling)} for the frozen part of the network or the teacher"
     return f"{text}; {peak_memory():.1f} GB of memory"
 
 

@@ -118,7 +118,7 @@ def train(
 
 def build_optimiser(trainee: Trainee, config: TrainConfig) -> torch.optim.Optimizer:
     """Over everything that is learned; ``factor`` of a group multiplies the step size."""
-    classifier = {id(p) for p in trainee.last.parameters()}
+    classifier = set() if trainee.last is None else {id(p) for p in trainee.last.parameters()}
     learned = [p for p in trainee.parameters() if p.requires_grad]
     groups: list[dict[str, Any]] = [
         {"params": [p for p in learned if id(p) not in classifier], "factor": 1.0},
@@ -147,19 +147,24 @@ def update(
     device: str,
     stopping: bool,
 ) -> tuple[float, bool]:
-    """One update. The loss is the mean over the labelled pixels of the whole batch, of all processes and parts."""
+    """One update. Losses are means over the labelled pixels and the teacher's cells of the whole batch, of all
+    processes and parts."""
     labels = sampled(batch.labels, config.loss_stride, trainee.aligned(batch.labels.shape[-1]))
-    facts = torch.tensor([float((labels != IGNORE).sum()), float(stopping)], device=device)
+    cells = 0 if batch.targets is None else int(batch.targets.any(1).sum())
+    facts = torch.tensor([float((labels != IGNORE).sum()), float(cells), float(stopping)], device=device)
     if world.size > 1:
         torch.distributed.all_reduce(facts)
-    pixels = facts[0].clamp_min(1)
-    parts = list(zip(batch.x.chunk(config.accumulate), labels.chunk(config.accumulate), strict=True))
+    weights = torch.tensor([config.label_weight, config.teacher_weight], device=device) / facts[:2].clamp_min(1)
+    targets = [None] * config.accumulate if batch.targets is None else batch.targets.chunk(config.accumulate)
+    parts = list(zip(batch.x.chunk(config.accumulate), labels.chunk(config.accumulate), targets, strict=True))
     total = torch.zeros((), device=device)
     optimiser.zero_grad(set_to_none=True)
-    for i, (x, y) in enumerate(parts):
+    for i, (x, y, target) in enumerate(parts):
         waits = i + 1 < len(parts) and isinstance(model, DistributedDataParallel)
         with model.no_sync() if waits else nullcontext():
-            loss = loss_of(model, x.to(device), y.to(device), config, trainee.aligned(batch.labels.shape[-1])) / pixels
+            wanted = None if target is None else target.to(device)
+            aligned = trainee.aligned(batch.labels.shape[-1])
+            loss = (weights * loss_of(model, x.to(device), y.to(device), config, aligned, wanted)).sum()
             (loss * world.size).backward()  # gradients are averaged over the processes
         total += loss.detach()
     if world.size > 1:
@@ -168,7 +173,7 @@ def update(
     found = float(total) if finite else float("nan")
     if math.isfinite(found):
         optimiser.step()
-    return found, bool(facts[1] > 0)
+    return found, bool(facts[2] > 0)
 
 
 def thinned(batch: Batch, config: TrainConfig, stride: int, iteration: int) -> Batch:
@@ -178,11 +183,14 @@ def thinned(batch: Batch, config: TrainConfig, stride: int, iteration: int) -> B
     place = torch.Generator().manual_seed(_seed(config.seed, iteration, 0))
     top, left = (int(torch.randint(config.thin, (), generator=place)) for _ in range(2))
     where = (..., slice(top, None, config.thin), slice(left, None, config.thin))
-    return Batch(batch.ids, batch.x[where], sampled(batch.labels, stride, aligned=False)[where])
+    return batch._replace(x=batch.x[where], labels=sampled(batch.labels, stride, aligned=False)[where])
 
 
-def loss_of(model: nn.Module, x: Tensor, labels: Tensor, config: TrainConfig, aligned: bool) -> Tensor:
-    """Sum over labelled pixels of the smoothed cross-entropy; ``aligned``: outer cells lie on outer pixels.
+def loss_of(
+    model: nn.Module, x: Tensor, labels: Tensor, config: TrainConfig, aligned: bool, targets: Tensor | None = None
+) -> Tensor:
+    """[2]: sums of the smoothed cross-entropy over labelled pixels, and of 1 − cosine over the cells of ``targets``;
+    ``aligned``: outer cells lie on outer pixels.
 
     ``official`` spreads ε over the C − 1 other classes, PyTorch over all C: the same with ε·C/(C − 1).
     """
@@ -192,41 +200,62 @@ def loss_of(model: nn.Module, x: Tensor, labels: Tensor, config: TrainConfig, al
         x = share * x + (1 - share) * x.roll(1, 0)
     amp = config.mixed_precision and x.device.type == "cuda"
     with torch.autocast(x.device.type, torch.bfloat16, enabled=amp):
-        logits = model(x).float()
+        features, logits = model(x)
+    unlike = features.new_zeros(()) if targets is None else unlikeness(features.float(), targets).sum()
+    if logits is None:
+        return torch.stack([torch.zeros_like(unlike), unlike])
     labels = labels.long()
-    logits = upsampled(logits, square(labels), aligned)
+    logits = upsampled(logits.float(), square(labels), aligned)
     classes = logits.shape[1]
     smoothing = config.smoothing * (classes / (classes - 1) if config.protocol == "official" else 1)
 
     def entropy(target: Tensor) -> Tensor:
         return F.cross_entropy(logits, target, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing)
 
-    if share is None:
-        return entropy(labels)
-    return share * entropy(labels) + (1 - share) * entropy(labels.roll(1, 0))
+    crossed = entropy(labels)
+    if share is not None:
+        crossed = share * crossed + (1 - share) * entropy(labels.roll(1, 0))
+    return torch.stack([crossed, unlike])
+
+
+def unlikeness(features: Tensor, targets: Tensor) -> Tensor:
+    """1 − cosine at each cell that has a target: [B, C, h, w] twice → [cells]."""
+    return (1 - F.cosine_similarity(features, targets, dim=1))[targets.any(1)]
 
 
 def fill_store(plan: Plan, world: World, report: Report | None = None) -> None:
-    """Run the frozen part of the network, if there is one, over every image once."""
-    store = plan.examples.store
-    if store is None:
-        return
-    images = [part.dataset[id].image for part in (plan.examples, plan.validation) for id in part.ids]
-    store.prepare(images, (lambda a, b: report("features", a, b, "")) if report else None, share=world.share)
-    world.wait()
+    """Run the frozen part of the network, and the teacher, where there is one, over every image once."""
+    for name, store in (("features", plan.examples.store), ("teacher's features", plan.examples.teacher)):
+        if store is None:
+            continue
+        images = [part.dataset[id].image for part in (plan.examples, plan.validation) for id in part.ids]
+        show = (lambda a, b, name=name: report(name, a, b, "")) if report else None
+        store.prepare(images, show, share=world.share)
+        world.wait()
 
 
-def validate(trainee: Trainee, examples: Examples, classes: int, world: World, device: str = "cpu") -> Tensor:
-    """Confusion [classes, classes] (truth, prediction) in pixels of the network's square."""
+def validate(
+    trainee: Trainee, examples: Examples, classes: int, world: World, device: str = "cpu"
+) -> tuple[Tensor, float]:
+    """Confusion [classes, classes] (truth, prediction) in pixels of the network's square, and the mean cosine to the
+    teacher's features (NaN without one)."""
     trainee.eval()
     table = torch.zeros(classes, classes, dtype=torch.int64)
+    likeness = torch.zeros(2, dtype=torch.float64)
     with torch.inference_mode():
         for batch in examples.batches([[place] for place in world.share(list(range(len(examples))))], 0):
-            logits = trainee.segment(batch.x.to(device), batch.labels.shape[-1])
-            known = batch.labels != IGNORE
-            index = batch.labels[known].long() * classes + logits.argmax(1).cpu()[known]
-            table += torch.bincount(index, minlength=classes**2).reshape(classes, classes)
-    return torch.stack(world.gather(table)).sum(0)
+            features, logits = trainee(batch.x.to(device))
+            if batch.targets is not None:
+                cosine = 1 - unlikeness(features.float().cpu(), batch.targets)
+                likeness += torch.tensor([float(cosine.sum()), len(cosine)], dtype=torch.float64)
+            if logits is not None:
+                size = square(batch.labels)
+                logits = upsampled(logits.float(), size, trainee.aligned(size[0]))
+                known = batch.labels != IGNORE
+                index = batch.labels[known].long() * classes + logits.argmax(1).cpu()[known]
+                table += torch.bincount(index, minlength=classes**2).reshape(classes, classes)
+    total, count = torch.stack(world.gather(likeness)).sum(0)
+    return torch.stack(world.gather(table)).sum(0), float(total / count)
 
 
 def _end_epoch(
@@ -246,18 +275,20 @@ def _end_epoch(
         "step": (progress.epoch + 1) * plan.steps_per_epoch,
         "loss": sum(progress.losses) / len(progress.losses),
         "base_miou": "",
+        "teacher_cosine": "",
         "selected_by": "",
     }
     last = progress.epoch + 1 == config.epochs
     if last or (progress.epoch + 1) % config.validate_every == 0:
         if report:
             report("validation", 0, 1, "")
-        table = validate(trainee, plan.validation, len(plan.classes) + 1, world, device).double()
-        hit = table.diagonal()
-        union = table.sum(0) + table.sum(1) - hit
-        seen = union[1:] > 0
-        row["base_miou"] = 100 * float((hit[1:][seen] / union[1:][seen]).mean())
-        score = float(progress.epoch) if config.protocol == "paper" else row["base_miou"]
+        table, likeness = validate(trainee, plan.validation, len(plan.classes) + 1, world, device)
+        if config.teacher is not None:
+            row["teacher_cosine"] = score = likeness
+        if config.label_weight > 0:
+            row["base_miou"] = score = _base_miou(table.double())
+        if config.protocol == "paper":
+            score = float(progress.epoch)
         if select is not None:
             score = select(trainee)
         row["selected_by"] = score
@@ -267,10 +298,18 @@ def _end_epoch(
             if world.first:
                 trainee.export(plan.folder / "model.safetensors")
         if report:
-            report("validation", 1, 1, f"base mIoU {row['base_miou']:.1f}")
+            measured = {"base mIoU": row["base_miou"], "cosine to the teacher": row["teacher_cosine"]}
+            report("validation", 1, 1, ", ".join(f"{k} {v:.3g}" for k, v in measured.items() if v != ""))
     progress.rows.append(row)
     if world.first:
         write_log(plan.folder, progress.rows)
+
+
+def _base_miou(table: Tensor) -> float:
+    hit = table.diagonal()
+    union = table.sum(0) + table.sum(1) - hit
+    seen = union[1:] > 0
+    return 100 * float((hit[1:][seen] / union[1:][seen]).mean())
 
 
 def _seed(seed: int, iteration: int, rank: int) -> int:

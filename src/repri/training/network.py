@@ -1,4 +1,4 @@
-"""What is trained: a PSPNet or a transformer, whole or from a layer on, or a head on a frozen extractor."""
+"""What is trained: a PSPNet or transformer, whole or from a layer on, a compact network, or a head on a frozen one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
+import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
@@ -13,15 +14,18 @@ from torch.utils.checkpoint import checkpoint
 
 from repri.data.resize import on_corners
 from repri.models.blocks import Blocks, continue_transformer
-from repri.models.checkpoints import read_checkpoint, save_checkpoint
+from repri.models.checkpoints import Checkpoint, read_checkpoint, save_checkpoint
 from repri.models.extractor import IMAGENET, FeatureExtractor, InputRule, NetworkExtractor
 from repri.models.heads import Head, save_head
 from repri.models.load import BACKBONES, build_backbone, find_weights, load_checkpoint, load_extractor
+from repri.models.mobile import CompactNet, MobileNet
 from repri.models.pspnet import PSPNet
+from repri.models.resnet import ResNet
+from repri.models.vgg import VGG16
 
 from .config import TrainConfig
 
-__all__ = ["HeadTrainee", "PSPTrainee", "Trainee", "build_trainee", "square", "upsampled"]
+__all__ = ["CompactTrainee", "HeadTrainee", "PSPTrainee", "Trainee", "build_trainee", "square", "upsampled"]
 
 
 class Trainee(nn.Module, ABC):
@@ -43,15 +47,18 @@ class Trainee(nn.Module, ABC):
 
     @property
     @abstractmethod
-    def last(self) -> nn.Conv2d:
-        """The classifier: features → [B, classes, h, w]."""
+    def last(self) -> nn.Conv2d | None:
+        """The classifier: features → [B, classes, h, w]; None where labels are not looked at."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.last(self.features(x))
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Features and class logits."""
+        features = self.features(x)
+        return features, None if self.last is None else self.last(features)
 
     def segment(self, x: Tensor, side: int) -> Tensor:
         """[B, classes, side, side]."""
-        return upsampled(self(x).float(), (side, side), self.aligned(side))
+        _, logits = self(x)
+        return upsampled(logits.float(), (side, side), self.aligned(side))
 
     @abstractmethod
     def export(self, path: Path) -> None:
@@ -100,6 +107,43 @@ class PSPTrainee(Trainee):
         save_checkpoint(path, self.network.state_dict(), self.architecture)
 
 
+class CompactTrainee(Trainee):
+    """A small network; ``trunk``: what of it is frozen, up to the layer ``frozen``."""
+
+    def __init__(
+        self, network: CompactNet, architecture: dict[str, Any], trunk: FeatureExtractor | None, frozen: str | None
+    ):
+        super().__init__()
+        self.network, self.architecture, self.trunk, self.frozen = network, architecture, trunk, frozen
+        self.rule, self.stride = IMAGENET, network.strides["bottleneck"]
+        names = ["layer0", *network.backbone.channels]
+        start = 0 if frozen is None else names.index(frozen) + 1
+        self.active = names[start:]
+        self.still = [network.backbone.get_submodule(name) for name in names[:start]]
+        for module in self.still:
+            module.requires_grad_(False)
+
+    def train(self, mode: bool = True) -> CompactTrainee:
+        super().train(mode)
+        for module in self.still:
+            module.eval()
+        return self
+
+    def features(self, x: Tensor) -> Tensor:
+        x = x.contiguous(memory_format=torch.channels_last)
+        outputs = {} if self.frozen is None else {self.frozen: x}
+        for name in self.active:
+            outputs[name] = x = self.network.backbone.get_submodule(name)(x)
+        return self.network.head(outputs["layer3"], outputs["layer4"])
+
+    @property
+    def last(self) -> nn.Conv2d | None:
+        return self.network.classifier
+
+    def export(self, path: Path) -> None:
+        save_checkpoint(path, self.network.state_dict(), self.architecture)
+
+
 class HeadTrainee(Trainee):
     """A head, or the last blocks, and a classifier on a frozen extractor."""
 
@@ -125,6 +169,8 @@ def build_trainee(config: TrainConfig, classes: int, device: str = "cpu") -> Tra
     """``classes``: of the base training, background included. The random start is the seed's, set before."""
     if config.network.startswith("pspnet-"):
         return _build_pspnet(config, classes, device)
+    if config.network.startswith("compact-"):
+        return _build_compact(config, classes, device)
     if config.freeze == "none":
         raise ValueError(
             f"{config.network} cannot be trained itself: set freeze: backbone to train a head on it, or take a pspnet-…"
@@ -189,18 +235,52 @@ def _build_pspnet(config: TrainConfig, classes: int, device: str) -> PSPTrainee:
     if config.weights is None:
         backbone = build_backbone(name)
     else:
-        found = read_checkpoint(find_weights(config.weights))
-        if found.config["backbone"] != name:
-            raise ValueError(f"{found.path} holds a {found.config['backbone']}, and the network is {config.network}")
+        found = _start(config, name)
         backbone = load_checkpoint(found, whole=False)
-        assert not isinstance(backbone, PSPNet)
         architecture = {key: value for key, value in found.config.items() if key not in ("classes", "size")}
+    assert isinstance(backbone, ResNet | VGG16)
     network = PSPNet(backbone, classes, config.width, config.dropout)
     trunk = None
     if frozen is not None:
         trunk = load_extractor(name, config.weights, layers=(frozen,), device=device)
     architecture |= {"classes": classes, "size": config.size or IMAGENET.size}
     return PSPTrainee(network, architecture, trunk, frozen, config.recompute)
+
+
+def _build_compact(config: TrainConfig, classes: int, device: str) -> CompactTrainee:
+    name = config.network.removeprefix("compact-")
+    if config.layers is not None or config.upsample != 1 or config.recompute or config.thin > 1:
+        raise ValueError(f"{config.network} takes no layers, upsample, recompute or thin")
+    frozen = None if config.freeze == "none" else config.freeze
+    if frozen not in (None, "layer1", "layer2", "layer3"):
+        raise ValueError(f"freeze: no layer named {frozen!r} to freeze up to; known: none, layer1, layer2, layer3")
+    if frozen is not None and config.weights is None:
+        raise ValueError(f"freeze: {frozen} keeps an untrained backbone as it is: give weights")
+    counted = classes if config.label_weight > 0 else None
+    stride: dict[str, Any] = {"dilated": False}
+    start = (
+        build_backbone(name, **stride) if config.weights is None else load_checkpoint(_start(config, name), **stride)
+    )
+    if isinstance(start, CompactNet):  # to go on from, with a classifier of its own
+        network = CompactNet(start.backbone, counted, start.channels["bottleneck"])
+        kept = {key: value for key, value in start.state_dict().items() if not key.startswith("classifier.")}
+        network.load_state_dict(network.state_dict() | kept)
+    else:
+        assert isinstance(start, MobileNet)
+        network = CompactNet(start, counted, config.width)
+    if network.channels["bottleneck"] != config.width:
+        raise ValueError(f"width: {config.weights} gives {network.channels['bottleneck']} channels, not {config.width}")
+    trunk = None if frozen is None else load_extractor(name, config.weights, layers=(frozen,), device=device)
+    architecture = {"backbone": name, "classes": counted, "size": config.size or IMAGENET.size, **stride}
+    return CompactTrainee(network, architecture, trunk, frozen)
+
+
+def _start(config: TrainConfig, name: str) -> Checkpoint:
+    """The weights from which a network of that backbone starts."""
+    found = read_checkpoint(find_weights(str(config.weights)))
+    if found.config["backbone"] != name:
+        raise ValueError(f"{found.path} holds a {found.config['backbone']}, and the network is {config.network}")
+    return found
 
 
 def square(labels: Tensor) -> tuple[int, int]:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -17,6 +18,7 @@ from repri.data.parallel import parallel
 from repri.data.store import FeatureStore
 from repri.distributed import World
 from repri.files import check_writable
+from repri.models.load import load_extractor
 from repri.settings import nearest
 
 from .batches import Examples, base_labels, evenly
@@ -104,13 +106,17 @@ def prepare(
     store = None
     if trainee.trunk is not None:
         store = FeatureStore(trainee.trunk, config.protocol, size)
+    teacher = None if config.teacher is None else _teacher(config, trainee, device)
+    labelled = config.label_weight > 0
 
     skipped: list[str] = []
 
     def examples(data: Dataset, most: int | None, augmentation: str) -> Examples:
-        lists = class_lists(data, class_index(data, progress=progress), config.min_pixels)
-        wanted = {id for c in base for id in lists[c]}
-        ids = [sample.id for sample in data.samples if sample.id in wanted]
+        ids = [sample.id for sample in data.samples]
+        if labelled:
+            lists = class_lists(data, class_index(data, progress=progress), config.min_pixels)
+            wanted = {id for c in base for id in lists[c]}
+            ids = [id for id in ids if id in wanted]
         if config.skip_unreadable:
             unreadable = {id for id, fine in parallel(lambda id: (id, _readable(data, id)), ids) if not fine}
             skipped.extend(sorted(unreadable))
@@ -121,7 +127,20 @@ def prepare(
             )
         table = base_labels(data, base, config.protocol)
         how = AUGMENTATIONS[augmentation]
-        return Examples(data, evenly(ids, most), table, config.protocol, size, trainee.rule, how, config.seed, store)
+        return Examples(
+            data,
+            evenly(ids, most),
+            table,
+            config.protocol,
+            size,
+            trainee.rule,
+            how,
+            config.seed,
+            store,
+            teacher,
+            trainee.stride,
+            labelled,
+        )
 
     plan = Plan(
         config,
@@ -136,6 +155,16 @@ def prepare(
     if config.warmup > plan.steps:
         raise ValueError(f"warmup takes {config.warmup} of {plan.steps} steps: make it shorter")
     return plan
+
+
+def _teacher(config: TrainConfig, trainee: Trainee, device: str) -> FeatureStore:
+    """Where the teacher's features are kept; they must be as wide as the network's."""
+    assert config.teacher is not None
+    place: dict[str, Any] = {} if config.teacher == "filters" else {"device": device}
+    teacher = load_extractor(config.teacher, layers=config.teacher_layers, **place)
+    if teacher.channels != config.width:
+        raise ValueError(f"width: the teacher gives {teacher.channels} channels, and the network {config.width}")
+    return FeatureStore(teacher, config.protocol, config.teacher_size)
 
 
 def _readable(dataset: Dataset, id: str) -> bool:

@@ -73,11 +73,12 @@ def load_state(folder: Path, config: TrainConfig, examples: str) -> tuple[Progre
         if isinstance(error, MemoryError):
             raise
         raise ValueError(f"{path} is damaged or no checkpoint of `repri train` ({str(error)[:80]})") from None
+    before = json.loads(json.dumps(asdict(TrainConfig()))) | before  # settings that came later had their default
     now = json.loads(json.dumps(asdict(config)))
     for name in now:
-        if name not in HARMLESS and before.get(name) != now[name]:
+        if name not in HARMLESS and before[name] != now[name]:
             raise ValueError(
-                f"{path} was trained with {name}={before.get(name)!r}, not {now[name]!r}: "
+                f"{path} was trained with {name}={before[name]!r}, not {now[name]!r}: "
                 "resume with the same settings, or start in another folder"
             )
     if content["examples"] != examples:

@@ -41,11 +41,17 @@ class Watcher:
     def epoch(self, row: dict[str, Any], trainee: Trainee) -> None:
         if not self.active:
             return
+        if self.board is not None:
+            for name in ("base_miou", "teacher_cosine"):
+                if row[name] != "":
+                    self.board.add_scalar(name, row[name], row["step"])
+            self.board.flush()
+        if trainee.last is None:
+            return
         picture = self._predictions(trainee)
         with atomic(self.plan.folder / "samples" / f"epoch-{row['epoch']:03}.png") as temporary:
             Image.fromarray(picture).save(temporary)
         if self.board is not None:
-            self.board.add_scalar("base_miou", row["base_miou"], row["step"])
             self.board.add_image("picture, truth, prediction", picture, row["step"], dataformats="HWC")
             self.board.flush()
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 import argparse
 
 import torch
+import torch.nn.functional as F
 
 from repri.data.scenes import make_task
-from repri.experiments.demo import iou, upsample
+from repri.experiments.demo import iou
 from repri.inference import InferenceConfig, infer, true_proportion
 from repri.models.filters import FilterBank
 
@@ -44,7 +45,9 @@ def main() -> None:
         for shots in SHOTS:
             known = true_proportion(truth, query.shape[-2:]) if name in oracles else None
             out = infer(support[:, :shots], masks[:, :shots], query, cfg, proportion=known)
-            scores = [iou(upsample(p, m.shape) > 0.5, m) for p, m in zip(out.probability, truth, strict=True)]
+            size = (truth.shape[-2], truth.shape[-1])
+            maps = F.interpolate(out.probability[:, None], size=size, mode="bilinear", align_corners=False)[:, 0]
+            scores = [iou(p > 0.5, m) for p, m in zip(maps, truth, strict=True)]
             row += f"{100 * sum(scores) / count:10.1f}"
         print(f"{name:34}{row}", flush=True)
 

@@ -18,7 +18,7 @@ ALLOWED = {
     "distributed": set(),
     "evaluation": {"data", "methods", "files", "distributed", "settings"},
     "experiments": {"evaluation", "data", "methods", "inference", "models", "files"},
-    "segmenter": {"models", "inference", "data"},
+    "segmenter": {"models", "inference", "data", "files"},
 }
 EVERYTHING = {"cli", "web", "__main__", "__init__"}
 

@@ -8,6 +8,8 @@ __all__ = [
     "FeatureExtractor",
     "InferenceConfig",
     "InferenceResult",
+    "Segmentation",
+    "Segmenter",
     "infer",
     "load_extractor",
     "perturbed",
@@ -17,8 +19,11 @@ __all__ = [
 if TYPE_CHECKING:
     from .inference import InferenceConfig, InferenceResult, infer, perturbed, true_proportion
     from .models import FeatureExtractor, load_extractor
+    from .segmenter import Segmentation, Segmenter
 
-_ROOMS = {name: ".models" if name in ("FeatureExtractor", "load_extractor") else ".inference" for name in __all__}
+_ROOMS = dict.fromkeys(__all__, ".inference")
+_ROOMS |= dict.fromkeys(("FeatureExtractor", "load_extractor"), ".models")
+_ROOMS |= dict.fromkeys(("Segmentation", "Segmenter"), ".segmenter")
 
 
 def __getattr__(name: str) -> Any:  # torch takes seconds to import: only when something of it is asked for

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repri.data.augment import AUGMENTATIONS, Augmentation, augment
-from repri.data.resize import geometry, resize, restore
+from repri.data.resize import geometry, resize, restore, step_of
 
 from .make import picture
 
@@ -93,6 +93,24 @@ def test_restore_undoes_the_padding():
     out = resize(image, None, "official", 65)
     inside = out.valid.float()
     assert (restore(inside, out.geometry) > 0.99).all()
+
+
+@pytest.mark.parametrize("size", [(313, 417), (300, 400), (417, 417), (33, 50)])
+def test_cells_on_pixels_are_put_back_there(size):
+    """A map that holds the place of each cell becomes a map of places."""
+    where = geometry(size, "clean", max(size))
+    cells = [torch.arange(0, side, 16).float() for side in size]
+    places = torch.stack(torch.meshgrid(*cells, indexing="ij"))
+    found = restore(places, where, 16)
+    pixels = torch.stack(torch.meshgrid(*(torch.arange(side).float() for side in size), indexing="ij"))
+    for axis in (0, 1):  # beyond the last cell it is repeated
+        torch.testing.assert_close(found[axis], pixels[axis].clamp_max(cells[axis][-1]), rtol=0, atol=1e-3)
+
+
+def test_who_lies_on_pixels():
+    assert step_of(True, (20, 27), (313, 417), 16) == 16
+    assert step_of(False, (27, 27), (417, 417), 16) == 16  # corner to corner
+    assert step_of(False, (30, 30), (420, 420), 14) is None
 
 
 def test_masks_of_many_classes_survive():

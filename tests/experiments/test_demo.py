@@ -1,27 +1,43 @@
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from repri.data.scenes import make_task
-from repri.experiments.demo import draw, iou, mean_iou, run
+from repri.experiments.demo import PHOTOS, draw, iou, mean_iou, photographs, run, scenes
+from repri.models import load_extractor
 from repri.models.filters import FilterBank
 
 
 @pytest.fixture(scope="module")
-def results():
-    return run(range(12))
+def found():
+    return run(photographs(), load_extractor())
 
 
-def test_every_term_helps_on_average(results):
-    means = mean_iou(results)
-    assert means["initial"] < means["CE"] < means["CE + H"]
-    assert means["CE + H + KL"] > means["CE"]
-    assert means["CE + H + KL"] > 0.6
+def test_people_are_found_in_photographs(found):
+    assert len(found) == len(PHOTOS)
+    for task in found:
+        assert task.maps["CE + H + KL"].shape == task.query.mask.shape
+        assert task.iou["CE + H + KL"] > 0.6
+    assert mean_iou(found)["CE + H + KL"] > 0.7
 
 
-def test_the_picture_is_written(results, tmp_path):
-    from PIL import Image
+def test_the_photographs_are_outlined_by_hand():
+    for pair in photographs():
+        for picture in pair:
+            assert picture.image.shape[:2] == picture.mask.shape
+            assert 0.2 < (picture.mask == 1).mean() < 0.7
+            assert set(np.unique(picture.mask)) == {0, 1}
 
-    draw(results[:2], tmp_path / "sub" / "demo.png")
+
+def test_textures_are_found_by_filters():
+    means = mean_iou(run(scenes(range(8)), FilterBank()))
+    assert means["CE + H + KL"] > 0.5
+    assert means["CE + H + KL"] > means["initial"]
+
+
+def test_the_picture_is_written(found, tmp_path):
+    draw(found[:2], tmp_path / "sub" / "demo.png")
     with Image.open(tmp_path / "sub" / "demo.png") as picture:
         assert picture.width > picture.height
         assert len(set(picture.convert("L").get_flattened_data())) > 50

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from . import data, demo, evaluate, info, train, weights
+from . import annotate, data, demo, evaluate, info, segment, train, weights
 
 __all__ = ["app", "main"]
 
@@ -22,6 +22,8 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("info")(info.info)
+app.command("annotate")(annotate.annotate)
+app.command("segment")(segment.segment)
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(evaluate.compare)

@@ -16,17 +16,21 @@ def demo(
         "demo/repri.png"
     ),
 ) -> None:
-    """Run RePRI on generated scenes and draw what each term of the loss does."""
+    """Run RePRI on a few photographs and generated scenes, and draw what each term of the loss does."""
     if output.suffix.lower() != ".png":
         raise ValueError(f"--output must be a file name ending in .png, got {str(output)!r}")
     check_writable(output)
     if find_spec("matplotlib") is None:
         raise ValueError("the demo draws with matplotlib: pip install 'repri[plot]'")
     from repri.experiments import demo as experiment
+    from repri.models import load_extractor
 
-    results = experiment.run()
-    experiment.draw([results[i] for i in experiment.SHOWN], output)
-    typer.echo(f"1-shot RePRI on {len(results)} generated tasks, mean IoU of the foreground:")
-    for name, value in experiment.mean_iou(results).items():
-        typer.echo(f"  {name:12} {100 * value:5.1f}")
-    typer.echo(f"{len(experiment.SHOWN)} of the tasks, step by step: {output.resolve()}")
+    extractor = load_extractor()
+    photographs = experiment.run(experiment.photographs(), extractor)
+    generated = experiment.run(experiment.scenes(), extractor)
+    experiment.draw(photographs + [generated[i] for i in experiment.SHOWN], output)
+    for what, results in ((f"{len(photographs)} pairs of photographs", photographs), ("generated scenes", generated)):
+        typer.echo(f"one annotated picture, one query: {what}, mean IoU of the object")
+        for name, value in experiment.mean_iou(results).items():
+            typer.echo(f"  {name:12} {100 * value:5.1f}")
+    typer.echo(f"the picture: {output.resolve()}")

@@ -22,7 +22,7 @@ def evaluate(
     method: Annotated[str | None, typer.Option(help="repri (default), repri-oracle, ce, ce_h, prototype.")] = None,
     protocol: Annotated[str | None, typer.Option(help="clean (default), official or paper.")] = None,
     extractor: Annotated[
-        str | None, typer.Option(help="A name, hub:NAME, a folder or a trained file; with {fold}.")
+        str | None, typer.Option(help="default, a name, hub:NAME, a folder, a trained file; with {fold}.")
     ] = None,
     weights: Annotated[str | None, typer.Option(help="A file or known name; {fold} is replaced.")] = None,
     layers: Annotated[str | None, typer.Option(help="Of the extractor, with commas: -1 or -3,-1.")] = None,
@@ -114,7 +114,7 @@ def _extractors(config):
     from repri.models import load_extractor
 
     options: dict[str, Any] = {} if config.extractor == "filters" else {"device": default_device()}
-    if config.extractor != "filters" and not config.extractor.endswith(".safetensors"):
+    if config.extractor not in ("default", "filters") and not config.extractor.endswith(".safetensors"):
         options |= {"combine": config.combine}
     if config.layers is not None:
         options |= {"layers": config.layers}

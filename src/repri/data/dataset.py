@@ -39,6 +39,9 @@ __all__ = [
     "read_list",
 ]
 
+MOST_UNNAMED = 64
+"""Ids without a name in masks: beyond, they are grey levels rather than classes."""
+
 
 class Sample(NamedTuple):
     """One picture and where its mask is."""
@@ -199,8 +202,13 @@ def open_folder(root: Path, classes: Sequence[str] | None = None, masks: MaskKin
     samples = pairs_in(root / "images", root / "masks")
     if masks == "auto":  # decided for the folder: one mask of 0 and 255 among masks of ids is void, not an object
         there = [sample.mask for sample in samples if sample.mask is not None and sample.mask.is_file()]
-        levels = parallel(lambda path: is_two_level(path, read_mask(path)), there)
-        masks = "binary" if there and all(levels) else "index"
+
+        def level(path: Path) -> bool | None:
+            values = read_mask(path)
+            return is_two_level(path, values) if values.any() else None  # all black tells nothing
+
+        levels = [found for found in parallel(level, there) if found is not None]
+        masks = "binary" if levels and all(levels) else "index"
     names_file = root / "classes.txt"
     if classes is None and names_file.is_file():
         classes = [line.strip() for line in names_file.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
@@ -209,6 +217,11 @@ def open_folder(root: Path, classes: Sequence[str] | None = None, masks: MaskKin
         for sample in samples:
             ids |= set(np.unique(read_mask(sample.mask, masks)).tolist())  # ty: ignore[invalid-argument-type]
         known = {id: f"class {id}" for id in sorted(ids - {0, IGNORE})}
+        if len(known) > MOST_UNNAMED:
+            raise ValueError(
+                f"the masks in {root / 'masks'} hold {len(known)} different values: if they are ids, name the classes "
+                f"in {names_file}; if they are grey levels of one object, save them as PNG with 0 and 255 alone"
+            )
     else:
         known = numbered(list(classes))
     return Dataset(root.name, "all", root, known, samples, (tuple(known),), masks, mask_folder=root / "masks")

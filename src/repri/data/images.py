@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, PngImagePlugin
 
 from repri.files import atomic
 
@@ -244,18 +244,19 @@ def colour_map(n: int = 256) -> np.ndarray:
     return colours
 
 
-def write_mask(mask: np.ndarray, path: Path) -> None:
-    """Class ids [H, W] as a PNG: with VOC's palette up to 255, plain 16-bit beyond."""
+def write_mask(mask: np.ndarray, path: Path, notes: Mapping[str, str] | None = None) -> None:
+    """Class ids [H, W] as a PNG: with VOC's palette up to 255, plain 16-bit beyond. ``notes``: texts to keep in it."""
     if mask.size and not 0 <= mask.min() <= mask.max() <= 65535:
         raise ValueError(f"{path}: class ids must lie in 0…65535, got {mask.min()}…{mask.max()}")
     mask = mask.astype(np.uint16 if mask.size and mask.max() > 255 else np.uint8)
-    with atomic(path) as temporary:
-        if mask.dtype == np.uint16:
-            Image.fromarray(mask).save(temporary)
-            return
-        image = Image.fromarray(mask)
+    texts = PngImagePlugin.PngInfo()
+    for key, text in (notes or {}).items():
+        texts.add_text(key, text)
+    image = Image.fromarray(mask)
+    if mask.dtype == np.uint8:
         image.putpalette(_PALETTE)
-        image.save(temporary)
+    with atomic(path) as temporary:
+        image.save(temporary, pnginfo=texts)
 
 
 def _palette() -> list[int]:

@@ -29,6 +29,7 @@ __all__ = [
     "resize_image",
     "resize_mask",
     "restore",
+    "step_of",
 ]
 
 ResizeRule = Literal["official", "paper", "clean"]
@@ -138,18 +139,29 @@ def _nearest(ids: np.ndarray, size: tuple[int, int], centred: bool) -> np.ndarra
     return ids.take(rows, 0).take(columns, 1)
 
 
-def restore(values: Tensor, where: Geometry, align_corners: bool = False) -> Tensor:
+def restore(values: Tensor, where: Geometry, step: int | None = None) -> Tensor:
     """A map over the resized picture [..., h, w], at any resolution, back to the file's own size [..., H, W].
 
-    The padding is cut off and the rest interpolated bilinearly. ``align_corners``: whether the map's outer
-    cells lie on the picture's outer pixels (a network of 8n + 1 → n + 1) or tile it (patches).
+    The padding is cut off and the rest interpolated bilinearly. ``step``: the map's cells lie on every so many pixels,
+    from the first on, as those of strided convolutions do; None: they tile the picture, as patches do.
     """
     height, width = where.content
     flat = values.reshape(-1, 1, *values.shape[-2:]).float()
-    full = F.interpolate(flat, where.full, mode="bilinear", align_corners=align_corners)
+    if step is None:
+        full = F.interpolate(flat, where.full, mode="bilinear", align_corners=False)
+    else:
+        reach = [(cells - 1) * step + 1 for cells in flat.shape[-2:]]
+        full = F.interpolate(flat, reach, mode="bilinear", align_corners=True)
+        missing = [max(0, side - length) for side, length in zip(where.full, reach, strict=True)]
+        full = F.pad(full, (0, missing[1], 0, missing[0]), mode="replicate")
     cut = full[..., :height, :width]
     whole = F.interpolate(cut, where.original, mode="bilinear", align_corners=False)
     return whole.reshape(*values.shape[:-2], *where.original)
+
+
+def step_of(strided: bool, cells: tuple[int, int], full: tuple[int, int], stride: int) -> int | None:
+    """What :func:`restore` wants to know of a network: its stride if its cells lie on pixels, None if they tile."""
+    return stride if strided or on_corners(cells, full, stride) else None
 
 
 def on_corners(cells: tuple[int, int], full: tuple[int, int], stride: int) -> bool:

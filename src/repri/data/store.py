@@ -38,6 +38,7 @@ class Extractor(Protocol):
 
     name: str
     stride: int
+    strided: bool
 
     @property
     def rule(self) -> Any: ...

@@ -44,7 +44,7 @@ class EvaluationConfig:
     shots: tuple[int, ...] = (1,)
     method: str = "repri"
     protocol: Protocol = "clean"
-    extractor: str = "filters"
+    extractor: str = "default"
     weights: str | None = None
     """A file or a known name; ``{fold}`` in it is replaced by the fold."""
     layers: tuple[str | int, ...] | None = None

@@ -15,8 +15,8 @@ from repri.data.dataset import Dataset
 from repri.data.folds import Protocol
 from repri.data.images import IGNORE
 from repri.data.parallel import parallel
-from repri.data.resize import Geometry, on_corners, resize_mask, restore
-from repri.data.store import FeatureStore
+from repri.data.resize import Geometry, on_corners, resize_mask, restore, step_of
+from repri.data.store import Extractor, FeatureStore
 from repri.data.tasks import Task, TaskList
 from repri.distributed import World
 from repri.methods import Episode, Method, true_proportion
@@ -108,7 +108,7 @@ def _scores(
 
     for task, loaded in parallel(load, tasks, workers=1):
         features = [store.get(dataset[id].image) for id in (*task.support, task.query)]
-        yield _score(features, loaded, method, store.extractor.stride, protocol)
+        yield _score(features, loaded, method, store.extractor, protocol)
 
 
 def _mask(dataset: Dataset, id: str, class_id: int, store: FeatureStore) -> tuple[Tensor, Tensor, Geometry]:
@@ -120,7 +120,9 @@ def _mask(dataset: Dataset, id: str, class_id: int, store: FeatureStore) -> tupl
     return resize_mask(binary, where), torch.from_numpy(binary), where
 
 
-def _score(features: list[Tensor], loaded: Loaded, method: Method, stride: int, protocol: Protocol) -> TaskScore:
+def _score(
+    features: list[Tensor], loaded: Loaded, method: Method, extractor: Extractor, protocol: Protocol
+) -> TaskScore:
     query = features[-1].float()
     cells = (query.shape[-2], query.shape[-1])
     valid = _valid(loaded, protocol)
@@ -129,10 +131,11 @@ def _score(features: list[Tensor], loaded: Loaded, method: Method, stride: int, 
         [f.float() for f in features[:-1]], loaded.masks, query, valid, proportion if method.oracle else None
     )
     out = method.predict(episode)
-    aligned = protocol == "official" or on_corners(cells, loaded.where.full, stride)
+    full, stride = loaded.where.full, extractor.stride
     if protocol == "clean":
-        logits = restore(out.logits, loaded.where, aligned)
+        logits = restore(out.logits, loaded.where, step_of(extractor.strided, cells, full, stride))
     else:
+        aligned = protocol == "official" or on_corners(cells, full, stride)
         logits = F.interpolate(out.logits[None, None], loaded.where.full, mode="bilinear", align_corners=aligned)[0, 0]
     first, last = (
         float("nan") if pi is None else pi / proportion - 1 for pi in (out.initial_proportion, out.proportion)

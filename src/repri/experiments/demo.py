@@ -1,4 +1,4 @@
-"""What each term of the objective does, after the paper's first figure."""
+"""One annotated photograph, and what each term of the objective makes of others, after the paper's first figure."""
 
 from __future__ import annotations
 
@@ -11,44 +11,85 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from repri.data.scenes import SceneTask, make_task
+from repri.data.formats import labelme
+from repri.data.images import read_image
+from repri.data.resize import resize, restore, step_of
+from repri.data.scenes import make_task
 from repri.files import atomic
 from repri.inference import InferenceConfig, infer
-from repri.models.filters import FilterBank
+from repri.models.extractor import FeatureExtractor
 
-__all__ = ["LOSSES", "SHOWN", "DemoTask", "draw", "mean_iou", "run"]
+__all__ = ["LOSSES", "PHOTOS", "SHOWN", "DemoTask", "Picture", "draw", "mean_iou", "photographs", "run", "scenes"]
 
-LOSSES = {"CE": "original-ce", "CE + H": "original-ce_h", "CE + H + KL": "original"}
+LOSSES = {"CE": "ce", "CE + H": "ce_h", "CE + H + KL": "clean"}
 """Column of the figure → preset."""
+PHOTOS = (("eileen_collins", "grace_hopper"), ("eileen_collins", "photographer"), ("grace_hopper", "photographer"))
+"""Which is annotated, and in which the person is looked for."""
 SEEDS = range(24)
-"""Tasks that are run; the means are over all of them."""
-SHOWN = (0, 4, 8, 23, 1)
-"""Tasks that are drawn: two where CE would do, one that H saves, one that KL saves, one where both do harm."""
+"""Generated tasks that are run; the means are over all of them."""
+SHOWN = (0, 8)
+"""Generated tasks that are drawn."""
+
+
+class Picture(NamedTuple):
+    image: np.ndarray
+    """[H, W, 3] uint8."""
+    mask: np.ndarray
+    """[H, W] uint8, 1 on the object."""
 
 
 class DemoTask(NamedTuple):
-    task: SceneTask
+    support: Picture
+    query: Picture
     maps: dict[str, Tensor]
     """Foreground probability [H, W] of the query, by column."""
     iou: dict[str, float]
 
 
-def run(seeds: Sequence[int] = SEEDS, shots: int = 1) -> list[DemoTask]:
-    """Each task under each loss."""
-    tasks = [make_task(seed, shots) for seed in seeds]
-    bank = FilterBank()
-    support = torch.stack([bank.extract(t.support) for t in tasks])
-    query = bank.extract(torch.stack([t.query for t in tasks]))
-    masks = torch.stack([t.support_masks for t in tasks])
-    columns = {}
-    for name, preset in LOSSES.items():
-        out = infer(support, masks, query, InferenceConfig.preset(preset))
-        columns.setdefault("initial", out.initial_probability)
-        columns[name] = out.probability
+def photographs() -> list[tuple[Picture, Picture]]:
+    """Pairs of an annotated photograph and a query whose outline was drawn by hand too."""
+    folder = Path(__file__).with_name("photos")
+
+    def open_one(name: str) -> Picture:
+        (item,) = labelme.read(folder / f"{name}.json")
+        return Picture(read_image(item.image), item.ids({"person": 1}))
+
+    pictures = {name: open_one(name) for name in sorted({name for pair in PHOTOS for name in pair})}
+    return [(pictures[support], pictures[query]) for support, query in PHOTOS]
+
+
+def scenes(seeds: Sequence[int] = SEEDS) -> list[tuple[Picture, Picture]]:
+    """Generated pairs: one texture on different grounds."""
+
+    def pair(seed: int) -> tuple[Picture, Picture]:
+        task = make_task(seed)
+        shown = [(task.support[0], task.support_masks[0]), (task.query, task.query_mask)]
+        images = [(image.movedim(0, -1) * 255).round().byte().numpy() for image, _ in shown]
+        return Picture(images[0], shown[0][1].numpy()), Picture(images[1], shown[1][1].numpy())
+
+    return [pair(seed) for seed in seeds]
+
+
+def run(pairs: Sequence[tuple[Picture, Picture]], extractor: FeatureExtractor) -> list[DemoTask]:
+    """Each pair under each loss, at the query's own size."""
     results = []
-    for i, task in enumerate(tasks):
-        maps = {name: upsample(p[i], task.query_mask.shape) for name, p in columns.items()}
-        results.append(DemoTask(task, maps, {name: iou(p > 0.5, task.query_mask) for name, p in maps.items()}))
+    for support, query in pairs:
+        annotated, asked = (
+            resize(p.image, p.mask, "clean", extractor.rule.size, extractor.rule.multiple) for p in (support, query)
+        )
+        features = [extractor.extract(item.image[None]) for item in (annotated, asked)]
+        assert annotated.mask is not None
+        maps = {}
+        for name, preset in LOSSES.items():
+            masks, valid = annotated.mask[None, None], asked.valid[None]
+            out = infer(features[0][None], masks, features[1], InferenceConfig.preset(preset), query_valid=valid)
+            maps.setdefault("initial", out.initial_probability[0])
+            maps[name] = out.probability[0]
+        cells = (features[1].shape[-2], features[1].shape[-1])
+        step = step_of(extractor.strided, cells, asked.geometry.full, extractor.stride)
+        maps = {name: restore(p, asked.geometry, step) for name, p in maps.items()}
+        truth = torch.from_numpy(query.mask)
+        results.append(DemoTask(support, query, maps, {name: iou(p > 0.5, truth) for name, p in maps.items()}))
     return results
 
 
@@ -64,21 +105,19 @@ def iou(prediction: Tensor, mask: Tensor) -> float:
 
 
 def draw(results: Sequence[DemoTask], path: Path) -> None:
-    """One row per task: support, query, the probability maps with their IoU, ground truth."""
+    """One row per task: what was annotated, what was found, the probability maps with their IoU."""
     from matplotlib.figure import Figure
 
     maps = list(results[0].maps)
-    titles = ["support + mask", "query", *maps, "ground truth"]
-    figure = Figure(figsize=(1.75 * len(titles), 2.05 * len(results) + 0.35), layout="constrained", dpi=110)
+    titles = ["annotated by hand", "found", *maps]
+    figure = Figure(figsize=(2.0 * len(titles), 2.2 * len(results) + 0.35), layout="constrained", dpi=110)
     axes = figure.subplots(len(results), len(titles), squeeze=False)
     for row, result in zip(axes, results, strict=True):
-        task = result.task
-        row[0].imshow(_outlined(task.support[0], task.support_masks[0]))
-        row[1].imshow(task.query.movedim(0, -1).numpy())
-        for axis, name in zip(row[2:], maps, strict=False):
+        row[0].imshow(_outlined(result.support.image, result.support.mask == 1))
+        row[1].imshow(_outlined(result.query.image, result.maps[maps[-1]].numpy() > 0.5))
+        for axis, name in zip(row[2:], maps, strict=True):
             axis.imshow(result.maps[name].numpy(), vmin=0, vmax=1, cmap="viridis")
             axis.set_xlabel(f"IoU {100 * result.iou[name]:.0f}", fontsize=9)
-        row[-1].imshow(_outlined(task.query, task.query_mask))
     for axis, title in zip(axes[0], titles, strict=True):
         axis.set_title(title, fontsize=9)
     for axis in axes.flat:
@@ -88,14 +127,12 @@ def draw(results: Sequence[DemoTask], path: Path) -> None:
         figure.savefig(temporary)
 
 
-def upsample(probability: Tensor, size: torch.Size) -> Tensor:
-    return F.interpolate(probability[None, None], size=tuple(size), mode="bilinear", align_corners=False)[0, 0]
-
-
-def _outlined(image: Tensor, mask: Tensor) -> np.ndarray:
+def _outlined(image: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """[H, W, 3]: the object as it is, the rest faded, a red line between them."""
-    inside = mask[None].float()
-    grown = F.max_pool2d(inside, 7, 1, 3)
-    faded = torch.where(inside > 0, image, 0.3 * image + 0.5)
+    pixels = torch.from_numpy(image.copy()).movedim(-1, 0).float() / 255
+    inside = torch.from_numpy(mask.copy())[None].float()
+    width = max(1, max(mask.shape) // 80)
+    grown = F.max_pool2d(inside[None], 2 * width + 1, 1, width)[0]
+    faded = torch.where(inside > 0, pixels, 0.3 * pixels + 0.5)
     line = torch.tensor([0.9, 0.1, 0.1])[:, None, None]
     return torch.where((grown - inside) > 0, line, faded).movedim(0, -1).numpy()

@@ -2,7 +2,21 @@
 
 from .build import native_status
 from .config import InferenceConfig
+from .guided import guided
+from .joint import JointResult, infer_joint
 from .solver import InferenceResult, Step, infer, perturbed
-from .task import true_proportion
+from .task import stack_shots, true_proportion
 
-__all__ = ["InferenceConfig", "InferenceResult", "Step", "infer", "native_status", "perturbed", "true_proportion"]
+__all__ = [
+    "InferenceConfig",
+    "InferenceResult",
+    "JointResult",
+    "Step",
+    "guided",
+    "infer",
+    "infer_joint",
+    "native_status",
+    "perturbed",
+    "stack_shots",
+    "true_proportion",
+]

@@ -39,6 +39,8 @@ class FeatureExtractor(ABC):
     """C."""
     stride: int
     """Pixels per feature cell."""
+    strided = False
+    """Whether cells lie on every ``stride``-th pixel, from the first on; else they tile the picture."""
     rule: InputRule
 
     def extract(self, images: Tensor) -> Tensor:
@@ -111,7 +113,7 @@ class NetworkExtractor(FeatureExtractor):
         except (RuntimeError, AssertionError) as error:
             raise ValueError(f"device {str(device)!r} cannot be used: {str(error).splitlines()[0]}") from None
         self.network = network.eval().requires_grad_(False).to(self.device)
-        self.stride = strides[layers[-1]]
+        self.stride, self.strided = strides[layers[-1]], bool(getattr(network, "strided", False))
         self.channels = sum(widths) if combine == "concat" else widths[0]
         self.run = self.network  # what is executed: may be replaced by a faster equivalent
         # Not of the name: the same model from two places has the same features.
@@ -149,7 +151,8 @@ class HeadedExtractor(FeatureExtractor):
         if size is not None:
             self.rule = under.rule._replace(size=size)  # at which the head was trained
         self.channels = int(head.out_channels)  # ty: ignore[invalid-argument-type]
-        self.stride = under.stride // int(getattr(head, "upsample", 1))
+        upsample = int(getattr(head, "upsample", 1))
+        self.stride, self.strided = under.stride // upsample, under.strided and upsample == 1
         device = getattr(under, "device", "cpu")
         self.head = copy.deepcopy(head).eval().requires_grad_(False).to(device)
         self._fingerprint = fingerprint_of([under.fingerprint, repr(head)], head.state_dict().items())

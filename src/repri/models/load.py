@@ -12,6 +12,7 @@ import torch.nn as nn
 from torch import Tensor
 
 from .checkpoints import Checkpoint, load_exactly, read_checkpoint
+from .embedded import embedded_path
 from .extractor import IMAGENET, FeatureExtractor, HeadedExtractor, NetworkExtractor
 from .fast import accelerate
 from .filters import FilterBank
@@ -27,11 +28,11 @@ __all__ = ["NAMES", "build_backbone", "find_weights", "load_checkpoint", "load_e
 LARGE = (*DEPTHS, "vgg16", "vgg16_bn")
 BACKBONES = (*LARGE, *STAGES)
 WHOLE = (*(f"pspnet-{name}" for name in LARGE), *(f"compact-{name}" for name in STAGES))
-NAMES = ("filters", *WHOLE, *BACKBONES)
+NAMES = ("default", "filters", *WHOLE, *BACKBONES)
 
 
 def load_extractor(
-    name: str,
+    name: str = "default",
     weights: str | Path | None = None,
     *,
     layers: Sequence[str | int] | None = None,
@@ -44,7 +45,8 @@ def load_extractor(
 ) -> FeatureExtractor:
     """A frozen feature extractor.
 
-    name          ``pspnet-resnet50``, ``pspnet-resnet101``, ``pspnet-vgg16[_bn]``, ``compact-efficientnet_lite0``,
+    name          ``default``: the small model that comes with the package; ``pspnet-resnet50``,
+                  ``pspnet-resnet101``, ``pspnet-vgg16[_bn]``, ``compact-efficientnet_lite0``,
                   ``compact-mobilenet_v2``; the backbone alone (``resnet50`` …); ``hub:facebook/dinov2-small``
                   or ``hub:FOLDER`` (or just a folder) through transformers; ``timm:resnet50d``; ``filters``,
                   which needs no weights; or a ``.safetensors`` file that ``repri train`` wrote
@@ -62,6 +64,9 @@ def load_extractor(
         same: dict[str, Any] = {"layers": layers, "combine": combine, "device": device, "fast": fast}
         return HeadedExtractor(load_extractor(name, weights, compile=compile, **same, **architecture), head)
     options: dict[str, Any] = {"combine": combine, "device": device}
+    if name == "default":
+        _refuse(name, weights=weights, **architecture)
+        name = str(embedded_path())
     if name.endswith(".safetensors"):
         return _load_trained(Path(name).expanduser(), weights, layers, device=device, fast=fast, compile=compile)
     if name == "filters":

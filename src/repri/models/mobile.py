@@ -53,6 +53,8 @@ class MobileNet(nn.Module):
     ``dilated``  stride 16 (layer4 dilated by 2), or the classifier's stride 32
     """
 
+    strided = True
+
     def __init__(self, name: str = "efficientnet_lite0", dilated: bool = True, bn_eps: float | None = None):
         super().__init__()
         if name not in STAGES:
@@ -92,6 +94,8 @@ class CompactNet(nn.Module):
     The features (``"bottleneck"``) lie on the grid of ``layer3``, stride 16, and may have any sign, so that they can
     follow those of another network.
     """
+
+    strided = True
 
     def __init__(self, backbone: MobileNet, classes: int | None = None, width: int = 384, depth: int = 2):
         super().__init__()

@@ -60,6 +60,7 @@ class ResNet(nn.Module):
     """
 
     channels: ClassVar = {"layer1": 256, "layer2": 512, "layer3": 1024, "layer4": 2048}
+    strided = True
 
     def __init__(
         self,

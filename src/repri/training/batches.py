@@ -14,7 +14,7 @@ from torch import Tensor
 from repri.data.augment import Augmentation, augment, flips
 from repri.data.dataset import Dataset
 from repri.data.folds import Protocol
-from repri.data.images import IGNORE
+from repri.data.images import IGNORE, upright_size
 from repri.data.parallel import parallel
 from repri.data.resize import Geometry, ResizeRule, geometry, resize, resize_mask
 from repri.data.store import FeatureStore
@@ -111,13 +111,12 @@ class Examples:
             item = resize(image, labels, self.rule, self.size, self.multiple)
             assert item.mask is not None
             mean, std = (torch.tensor(values).view(3, 1, 1) for values in (self.network.mean, self.network.std))
-            x = _squared((item.image - mean) / std, side)
             x, turned = _squared((item.image - mean) / std, side), flips(self.how, self.seed, epoch, place)
             return x, _padded(item.mask, side), self._targets(id, item.geometry, side, turned)
         if self.labelled:
             labels = self.table[self.dataset.mask(id)]
         else:
-            labels = np.full(self.dataset.image(id).shape[:2], IGNORE, np.uint8)
+            labels = np.full(upright_size(self.dataset[id].image), IGNORE, np.uint8)
         where = geometry((labels.shape[0], labels.shape[1]), self.rule, self.size, self.multiple)
         features = self.store.get(self.dataset[id].image).float()
         x, y = _squared(features, max(features.shape[-2:])), _padded(resize_mask(labels, where), side)

@@ -118,7 +118,7 @@ def prepare(
             wanted = {id for c in base for id in lists[c]}
             ids = [id for id in ids if id in wanted]
         if config.skip_unreadable:
-            unreadable = {id for id, fine in parallel(lambda id: (id, _readable(data, id)), ids) if not fine}
+            unreadable = {id for id, fine in parallel(lambda id: (id, _readable(data, id, labelled)), ids) if not fine}
             skipped.extend(sorted(unreadable))
             ids = [id for id in ids if id not in unreadable]
         if not ids:
@@ -167,9 +167,9 @@ def _teacher(config: TrainConfig, trainee: Trainee, device: str) -> FeatureStore
     return FeatureStore(teacher, config.protocol, config.teacher_size)
 
 
-def _readable(dataset: Dataset, id: str) -> bool:
+def _readable(dataset: Dataset, id: str, labelled: bool) -> bool:
     try:
-        dataset.pair(id)
+        dataset.pair(id) if labelled else dataset.image(id)
     except (ValueError, OSError):
         return False
     return True

@@ -94,7 +94,7 @@ def save_config(folder: Path, config: TrainConfig) -> None:
 
 def write_log(folder: Path, rows: list[dict[str, float]]) -> None:
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer = csv.DictWriter(text, list(rows[-1]), restval="", lineterminator="\n")  # older rows may have fewer
     writer.writeheader()
     writer.writerows(rows)
     with atomic(folder / "log.csv") as temporary:

@@ -7,6 +7,7 @@ import binascii
 import io
 import json
 import math
+import os
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,7 @@ def write(annotations: Annotations, path: Path) -> None:
             "version": "5.5.0",
             "flags": {},
             "shapes": [entry for shape in item.shapes for entry in _entries(shape)],
-            "imagePath": item.image.name,
+            "imagePath": os.path.relpath(item.image, path) if item.image.is_file() else item.image.name,
             "imageData": None,
             "imageHeight": item.height,
             "imageWidth": item.width,

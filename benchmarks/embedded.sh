@@ -1,0 +1,56 @@
+#!/bin/sh
+# Figures of the embedded model's card: sh benchmarks/embedded.sh PASCAL DINOV2 LITE0 MOBILENET RUNS RESULTS
+# (the data's folder, a folder with facebook/dinov2-small, ImageNet weights of EfficientNet-Lite0 and of MobileNetV2,
+# where to train, where to put the JSONs). What is there already is not done again.
+#   distilled  a teacher and no labels: one network for all folds    (configs/embedded.yaml)
+#   labels     cross-entropy on the fold's base classes
+#   both       on from the distilled one, teacher and base classes
+# FOLDS (0 1 2 3) and WAYS (distilled labels both) choose; RUNS_1, RUNS_5, RUNS_10: runs of 1000 tasks by shots.
+set -e
+pascal=$1 dino=hub:$2 lite=$3 mobilenet=$4 runs=$5 results=$6
+export OMP_NUM_THREADS=1
+
+train() { # folder, then options
+    folder=$runs/$1; shift
+    [ -f "$folder/done" ] && return
+    resume=; [ -f "$folder/last.pt" ] && resume=--resume
+    repri train --config configs/embedded.yaml --root "$pascal" --output "$folder" "$@" $resume && touch "$folder/done"
+}
+
+evaluate() { # name, shots, runs, then options
+    name=$1-$2shot shots=$2 n=$3; shift 3
+    [ -f "$results/$name.json" ] || torchrun --nproc-per-node 2 -m repri evaluate --root "$pascal" \
+        --output "$results/$name.json" --shots "$shots" --runs "$n" "$@"
+}
+
+by_shots() { # name, then options
+    name=$1; shift
+    evaluate "$name" 1 "${RUNS_1:-5}" "$@"
+    evaluate "$name" 5 "${RUNS_5:-5}" "$@"
+    evaluate "$name" 10 "${RUNS_10:-5}" "$@"
+}
+
+ways=${WAYS:-distilled labels both}
+train distilled --weights "$lite" --set teacher="$dino"
+case $ways in *distilled*)
+    by_shots embedded-distilled --extractor "$runs/distilled/model.safetensors" --size 417 ;;
+esac
+for fold in ${FOLDS:-0 1 2 3}; do
+    case $ways in *labels*)
+        train labels-fold$fold --fold $fold --weights "$lite" --set teacher=null --set label_weight=1 ;;
+    esac
+    case $ways in *both*)
+        train both-fold$fold --fold $fold --weights "$runs/distilled/model.safetensors" --set teacher="$dino" \
+            --set label_weight=1 --set epochs=2 ;;
+    esac
+done
+case $ways in *labels*)
+    by_shots embedded-labels --extractor "$runs/labels-fold{fold}/model.safetensors" --size 417 --set form=trained ;;
+esac
+case $ways in *both*)
+    by_shots embedded-both --extractor "$runs/both-fold{fold}/model.safetensors" --size 417 ;;
+esac
+by_shots embedded --extractor default
+evaluate embedded-single 1 "${RUNS_1:-5}" --extractor "$runs/distilled/model.safetensors" --size 417 --precision single
+evaluate mobilenet-layer4 1 "${RUNS_1:-5}" --extractor mobilenet_v2 --weights "$mobilenet" --layers layer4
+evaluate mobilenet-layer3 1 "${RUNS_1:-5}" --extractor mobilenet_v2 --weights "$mobilenet" --layers layer3

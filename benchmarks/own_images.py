@@ -1,0 +1,307 @@
+"""What the segmenter's options gain and cost, on PASCAL's validation images.
+
+python benchmarks/own_images.py masks    --root data/pascal    borders, mirror image, scales, tiles
+python benchmarks/own_images.py weak     --root data/pascal    boxes and scribbles instead of masks
+python benchmarks/own_images.py classes  --root data/pascal    several classes: one classifier or one each
+python benchmarks/own_images.py presence --root data/pascal    is the object there at all? calibration and check
+python benchmarks/own_images.py speed    --root data/pascal    against the bare extractor; memory over 1000 pictures
+
+Tasks are drawn evenly over the 20 classes, the same for every row. mIoU is ΣI/ΣU per class, mean over classes;
+boundary F is the mean over tasks of the F-measure of border pixels within 0.75 % of the diagonal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from repri import Segmenter, load_extractor
+from repri.data.annotations import AnnotatedImage, Shape
+from repri.data.dataset import Dataset
+from repri.data.index import class_index, class_lists
+from repri.data.open import open_dataset
+from repri.distributed import peak_memory
+from repri.segmenter.support import presence_of, statistic
+
+IGNORE = 255
+
+
+class Case(NamedTuple):
+    """Support pictures with masks of one class, and a query."""
+
+    id: int
+    pictures: list[np.ndarray]
+    masks: list[np.ndarray]
+    query: np.ndarray
+    truth: np.ndarray
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("what", choices=["masks", "weak", "classes", "presence", "speed"])
+    parser.add_argument("--root", required=True)
+    parser.add_argument("--tasks", type=int, default=200)
+    parser.add_argument("--shots", type=int, default=1)
+    parser.add_argument("--extractor", default="default")
+    options = parser.parse_args()
+    extractor = load_extractor(options.extractor)
+    data = open_dataset("pascal", options.root, "val", "clean")
+    globals()[f"show_{options.what}"](data, extractor, options)
+
+
+def cases(data: Dataset, count: int, shots: int, seed: int = 0) -> Iterator[Case]:
+    lists = class_lists(data, class_index(data))
+    classes = sorted(lists)
+    draw = random.Random(seed)
+    for i in range(count):
+        c = classes[i % len(classes)]
+        ids = draw.sample(lists[c], shots + 1)
+        loaded = [data.pair(id) for id in ids]
+        masks = [np.where(mask == IGNORE, IGNORE, mask == c).astype(np.uint8) for _, mask in loaded]
+        yield Case(c, [image for image, _ in loaded[:-1]], masks[:-1], loaded[-1][0], masks[-1])
+
+
+def score(made: list[Case], predict: Callable[[Case], np.ndarray]) -> tuple[float, float, float]:
+    """mIoU, boundary F, seconds per task."""
+    inside, union, borders = {}, {}, []
+    start = time.perf_counter()
+    masks = [predict(case) for case in made]
+    seconds = (time.perf_counter() - start) / len(made)
+    for case, mask in zip(made, masks, strict=True):
+        known = case.truth != IGNORE
+        a, b = (mask == 1) & known, (case.truth == 1) & known
+        inside[case.id] = inside.get(case.id, 0) + int((a & b).sum())
+        union[case.id] = union.get(case.id, 0) + int((a | b).sum())
+        borders.append(boundary_f(a, b, known))
+    return 100 * float(np.mean([inside[c] / union[c] for c in union])), 100 * float(np.mean(borders)), seconds
+
+
+def boundary_f(a: np.ndarray, b: np.ndarray, known: np.ndarray) -> float:
+    """F-measure of the borders of two masks, matched within a tolerance; void pixels have none."""
+    reach = max(1, round(0.0075 * float(np.hypot(*a.shape))))
+
+    def border(mask: np.ndarray) -> torch.Tensor:
+        m = torch.from_numpy(mask)[None, None].float()
+        edge = (F.max_pool2d(m, 3, 1, 1) - m) > 0
+        return edge & torch.from_numpy(known)[None, None]
+
+    def near(edge: torch.Tensor) -> torch.Tensor:
+        return F.max_pool2d(edge.float(), 2 * reach + 1, 1, reach) > 0
+
+    x, y = border(a), border(b)
+    if not x.any() or not y.any():
+        return float(not x.any() and not y.any())
+    precision = float((x & near(y)).sum() / x.sum())
+    recall = float((y & near(x)).sum() / y.sum())
+    return 2 * precision * recall / max(precision + recall, 1e-12)
+
+
+def one_class(extractor, **options) -> Callable[[Case], np.ndarray]:
+    seg = Segmenter(extractor, **options)
+    return lambda case: seg.fit(case.pictures, case.masks).segment(case.query).mask
+
+
+def show_masks(data: Dataset, extractor, options) -> None:
+    made = list(cases(data, options.tasks, options.shots))
+    rows = {
+        "feature grid, bilinear": {"refine": False},
+        "guided filter": {"refine": True},
+        "mirror image": {"refine": False, "mirror": True},
+        "scales 0.8, 1, 1.25": {"refine": False, "scales": (0.8, 1.0, 1.25)},
+        "tiles of 300 pixels": {"refine": False, "tile": 300},
+        "guided filter, mirror image": {"refine": True, "mirror": True},
+        "guided filter, mirror image, scales": {"refine": True, "mirror": True, "scales": (0.8, 1.0, 1.25)},
+    }
+    print(f"{options.tasks} tasks, {options.shots}-shot{'':18} mIoU  boundary F  time")
+    first = None
+    for name, kind in rows.items():
+        miou, border, seconds = score(made, one_class(extractor, **kind))
+        first = first or seconds
+        print(f"{name:36} {miou:6.1f} {border:8.1f} {seconds / first:8.2f}×", flush=True)
+
+
+def show_weak(data: Dataset, extractor, options) -> None:
+    made = list(cases(data, options.tasks, options.shots))
+    seg = Segmenter(extractor)
+
+    def fit(case: Case, draw: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        seg.fit_maps(case.pictures, [draw(mask) for mask in case.masks], ("object",))
+        return seg.segment(case.query).mask
+
+    rows: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+        "mask": lambda mask: mask,
+        "box": lambda mask: boxed(mask, hard=False),
+        "box taken as a mask": lambda mask: boxed(mask, hard=True),
+        "scribbles": scribbled,
+    }
+    print(f"{options.tasks} tasks, {options.shots}-shot{'':6} mIoU  boundary F")
+    for name, draw in rows.items():
+        miou, border, _ = score(made, lambda case, draw=draw: fit(case, draw))
+        print(f"{name:24} {miou:6.1f} {border:8.1f}", flush=True)
+
+
+def boxed(mask: np.ndarray, hard: bool) -> np.ndarray:
+    """The box around the object: with what a box is known to hold, or all of it."""
+    rows, columns = (np.nonzero((mask == 1).any(axis))[0] for axis in (1, 0))
+    corners = ((float(columns[0]), float(rows[0])), (float(columns[-1] + 1), float(rows[-1] + 1)))
+    drawn = AnnotatedImage(Path("drawn"), *mask.shape, (Shape("object", "box", corners),))
+    return drawn.ids({"object": 1}) if hard else drawn.support("object")
+
+
+def scribbled(mask: np.ndarray) -> np.ndarray:
+    """A stroke along the middle of the object and one outside, 5 pixels wide; all else unknown."""
+    out = np.full(mask.shape, IGNORE, np.uint8)
+    for value in (0, 1):
+        region = torch.from_numpy(mask == value)[None, None].float()
+        while True:  # what is left of the region before it vanishes
+            thinner = 1 - F.max_pool2d(1 - region, 5, 1, 2)
+            if thinner.sum() < 0.1 * (mask == value).sum():
+                break
+            region = thinner
+        core = region[0, 0].bool().numpy()
+        columns = np.nonzero(core.any(0))[0]
+        points = tuple(
+            (float(x), float(np.nonzero(core[:, x])[0].mean())) for x in columns[:: max(1, len(columns) // 12)]
+        )
+        stroke = Shape("object", "scribble", points).region(*mask.shape) & (mask == value)
+        out[stroke] = value
+    if not (out == 1).any():
+        out[mask == 1] = 1
+    return out
+
+
+def show_classes(data: Dataset, extractor, options) -> None:
+    """Two and three classes at once, in pictures that show at least one of them."""
+    lists = class_lists(data, class_index(data))
+    classes = sorted(lists)
+    for ways in (2, 3):
+        draw = random.Random(ways)
+        joint, each = Segmenter(extractor), Segmenter(extractor, joint=False)
+        scores: dict[str, dict[int, list[int]]] = {"one classifier": {}, "one each": {}}
+        seconds = dict.fromkeys(scores, 0.0)
+        for i in range(options.tasks):
+            chosen = draw.sample(classes, ways)
+            query = draw.choice(lists[chosen[i % ways]])
+            support = [draw.sample([id for id in lists[c] if id != query], options.shots) for c in chosen]
+            table = np.zeros(256, np.uint8)
+            table[chosen], table[IGNORE] = np.arange(1, ways + 1), IGNORE
+            loaded = [data.pair(id) for ids in support for id in ids]
+            image, truth = data.pair(query)
+            for name, seg in (("one classifier", joint), ("one each", each)):
+                seg.fit_maps([p for p, _ in loaded], [table[m] for _, m in loaded], tuple(map(str, chosen)))
+                start = time.perf_counter()
+                mask = seg.segment(image).mask
+                seconds[name] += time.perf_counter() - start
+                known = truth != IGNORE
+                for n, c in enumerate(chosen, 1):
+                    a, b = (mask == n) & known, (table[truth] == n) & known
+                    pair = scores[name].setdefault(c, [0, 0])
+                    pair[0] += int((a & b).sum())
+                    pair[1] += int((a | b).sum())
+        for name, found in scores.items():
+            miou = 100 * float(np.mean([i / u for i, u in found.values() if u]))
+            each_task = seconds[name] / options.tasks
+            print(f"{ways} classes, {options.shots}-shot, {name:15} mIoU {miou:5.1f}, {each_task:.2f} s", flush=True)
+
+
+def show_presence(data: Dataset, extractor, options) -> None:
+    """Fit the two numbers of the score on training images, check it on validation images."""
+    train = open_dataset("pascal", options.root, "train", "clean")
+    seg = Segmenter(extractor)
+    found = {}
+    for name, source, seed in (("training", train, 1), ("validation", data, 2)):
+        lists = class_lists(source, class_index(source))
+        classes, draw = sorted(lists), random.Random(seed)
+        values = []
+        for i in range(options.tasks):
+            c = classes[i % len(classes)]
+            *support, there = draw.sample(lists[c], options.shots + 1)
+            absent = draw.choice(
+                [id for other in classes if other != c for id in lists[other] if id not in set(lists[c])]
+            )
+            loaded = [source.pair(id) for id in support]
+            masks = [np.where(m == IGNORE, IGNORE, m == c).astype(np.uint8) for _, m in loaded]
+            seg.fit_maps([p for p, _ in loaded], masks, ("object",))
+            for id, truth in ((there, 1.0), (absent, 0.0)):
+                view = seg._view(source.image(id))
+                features, valid = seg._extract(view.image[None])[0], view.where.valid()
+                kept = F.interpolate(valid[None, None].float(), size=features.shape[-2:], mode="nearest")[0, 0].bool()
+                assert seg._support is not None
+                values.append(
+                    (
+                        float(statistic(features, kept, seg._support)),
+                        float(presence_of(features, kept, seg._support)),
+                        truth,
+                    )
+                )
+        found[name] = torch.tensor(values)
+    t, _, y = found["training"].unbind(1)
+    slope, middle = torch.tensor(5.0, requires_grad=True), torch.tensor(0.7, requires_grad=True)
+    solver = torch.optim.LBFGS([slope, middle], max_iter=100)
+
+    def loss() -> torch.Tensor:
+        solver.zero_grad()
+        value = F.binary_cross_entropy_with_logits(slope * (t - middle), y)
+        value.backward()
+        return value
+
+    solver.step(loss)
+    print(f"{options.shots}-shot, fitted on training images: slope {float(slope):.2f}, middle {float(middle):.3f}")
+    for name, values in found.items():
+        t, p, y = values.unbind(1)
+        auc = float((t[y == 1][:, None] > t[y == 0][None]).float().mean())
+        fitted = torch.sigmoid(slope.detach() * (t - middle.detach()))
+        print(
+            f"  {name:10} AUC {auc:.3f}; right at 0.5: {100 * float(((p > 0.5) == (y == 1)).float().mean()):.1f} % "
+            f"(fitted here {100 * float(((fitted > 0.5) == (y == 1)).float().mean()):.1f} %); "
+            f"calibration error {100 * calibration(p, y):.1f} % ({100 * calibration(fitted, y):.1f} %)",
+            flush=True,
+        )
+
+
+def calibration(p: torch.Tensor, y: torch.Tensor, bins: int = 10) -> float:
+    """Expected calibration error."""
+    place = (p * bins).long().clamp_max(bins - 1)
+    total = 0.0
+    for b in range(bins):
+        mine = place == b
+        if mine.any():
+            total += float(mine.float().mean() * (p[mine].mean() - y[mine].mean()).abs())
+    return total
+
+
+def show_speed(data: Dataset, extractor, options) -> None:
+    """Five annotated cats, 50 queries; and memory over 1000."""
+    lists = class_lists(data, class_index(data))
+    cats = lists[next(c for c, name in data.classes.items() if name == "cat")]
+    queries = [data[id].image for id in cats[5:55]]
+    seg = Segmenter(extractor)
+    loaded = [data.pair(id) for id in cats[:5]]
+    cat = next(c for c, name in data.classes.items() if name == "cat")
+    seg.fit([p for p, _ in loaded], [np.where(m == IGNORE, IGNORE, m == cat).astype(np.uint8) for _, m in loaded])
+    views = [seg._view(data.image(id)).image[None] for id in cats[5:55]]
+    for _ in range(2):  # the first time warms up
+        start = time.perf_counter()
+        for view in views:
+            extractor.extract(view)
+        bare = len(views) / (time.perf_counter() - start)
+        start = time.perf_counter()
+        done = sum(1 for _ in seg.segment_many(queries))
+        whole = done / (time.perf_counter() - start)
+    print(f"bare extractor {bare:.1f} pictures/s, segment_many {whole:.1f}: {whole / bare:.2f} of it")
+    before = peak_memory()
+    for i, _ in enumerate(seg.segment_many(queries[j % len(queries)] for j in range(1000))):
+        if i + 1 in (50, 200, 1000):
+            print(f"peak memory after {i + 1} pictures: {peak_memory():.2f} GB (before: {before:.2f})", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""Borders of the picture for maps that come from a coarse grid: a guided filter [He et al. 2013].
+
+In every window the map is taken to be linear in the picture's colours, p ≈ a·I + b, so that it changes where they do.
+a and b are found at a reduced resolution, averaged over windows, and applied to the picture itself [He & Sun 2015].
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+__all__ = ["guided"]
+
+
+def guided(maps: Tensor, picture: Tensor, radius: float = 0.02, epsilon: float = 1e-3, side: int = 128) -> Tensor:
+    """Maps [N, H, W] in [0, 1] → the same, with the edges of the picture [3, H, W] in [0, 1].
+
+    ``radius``   of the windows, as a share of the longer side
+    ``epsilon``  variance of a colour below which it is no edge
+    ``side``     longer side of the grid on which windows are looked at
+    """
+    size = (maps.shape[-2], maps.shape[-1])
+    factor = min(1.0, side / max(size))
+    small = [max(1, round(length * factor)) for length in size]
+    both = F.interpolate(torch.cat([picture, maps])[None], size=small, mode="area")[0]  # [3 + N, h, w]
+    reach = max(1, round(radius * max(small)))
+    mean = _box(both, reach)
+    products = (both[:3, None] * both).flatten(0, 1)
+    covariance = _box(products, reach).unflatten(0, (3, -1)) - mean[:3, None] * mean  # [3, 3 + N, h, w]
+    a = _solve(covariance[:, :3], covariance[:, 3:], epsilon)  # [N, 3, h, w]
+    b = mean[3:] - (a * mean[:3]).sum(1)
+    fine = F.interpolate(_box(torch.cat([a.flatten(0, 1), b]), reach)[None], size=size, mode="bilinear")[0]
+    a, b = fine[: -len(maps)].unflatten(0, (-1, 3)), fine[-len(maps) :]
+    for channel in range(3):
+        b = torch.addcmul(b, a[:, channel], picture[channel])
+    return b.clamp_(0, 1)
+
+
+def _solve(sigma: Tensor, right: Tensor, epsilon: float) -> Tensor:
+    """(Σ + ε)⁻¹ times each right side, at every cell: [3, 3, h, w] and [3, N, h, w] → [N, 3, h, w]; by cofactors,
+    since so many small systems are slow to solve one by one."""
+    (a, b, c), (_, d, e), (_, _, f) = sigma
+    a, d, f = a + epsilon, d + epsilon, f + epsilon
+    first, second, third = d * f - e * e, c * e - b * f, b * e - c * d
+    rows = (
+        (first, second, third),
+        (second, a * f - c * c, b * c - a * e),
+        (third, b * c - a * e, a * d - b * b),
+    )
+    determinant = a * first + b * second + c * third
+    x, y, z = right
+    return torch.stack([(p * x + q * y + r * z) / determinant for p, q, r in rows], 1)
+
+
+def _box(maps: Tensor, radius: int) -> Tensor:
+    """Means over windows, smaller ones at the border; by running sums, whatever the radius."""
+    for axis in (-1, -2):
+        length = maps.shape[axis]
+        places = torch.arange(length, device=maps.device)
+        low, high = (places - radius).clamp_min(0), (places + radius + 1).clamp_max(length)
+        sums = torch.cat([torch.zeros_like(maps.narrow(axis, 0, 1)), maps.cumsum(axis)], axis)
+        count = (high - low).to(maps.dtype)
+        maps = (sums.index_select(axis, high) - sums.index_select(axis, low)) / (
+            count if axis == -1 else count[:, None]
+        )
+    return maps

@@ -1,0 +1,346 @@
+"""The object that fits to annotated pictures and segments others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from repri.data.images import IGNORE
+from repri.data.parallel import parallel, usable_cores
+from repri.data.resize import Geometry, geometry, resize_image, restore, step_of
+from repri.inference import InferenceConfig, guided, infer, infer_joint
+from repri.models import FeatureExtractor, load_extractor
+
+from .inputs import Picture, Proportion, Shares, as_picture, check_names, load_shots, name_of, shares_of
+from .support import Support, build_support, cell_labels, presence_of, shows
+from .tiles import starts, window
+
+__all__ = ["THREADS", "Segmentation", "Segmenter"]
+
+THREADS = min(4, usable_cores())
+"""That read and finish pictures beside the network; more would only hold more of them in memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Segmentation:
+    """What was found in one picture, at its own size."""
+
+    source: str
+    """The file, or where in the sequence it came."""
+    picture: np.ndarray
+    """[H, W, 3] uint8, upright."""
+    mask: np.ndarray
+    """[H, W] uint8: 0 background, 1 … N the classes."""
+    probability: np.ndarray
+    """[H, W] float32 of the object; [N, H, W] if there are several classes."""
+    proportion: float | dict[str, float]
+    """Estimated (or given) share of the object in the picture; by name if there are several classes."""
+    confidence: float
+    """IoU that the probabilities themselves expect of the mask, mean over the classes found; 1 if none is."""
+    presence: float | dict[str, float]
+    """Probability that the object is in the picture at all; by name if there are several classes."""
+
+    @property
+    def present(self) -> bool:
+        """Whether any class is there rather than not."""
+        scores = self.presence.values() if isinstance(self.presence, dict) else [self.presence]
+        return max(scores) >= 0.5
+
+
+class _View(NamedTuple):
+    """A picture as the network sees it."""
+
+    image: Tensor
+    """[3, H, W]."""
+    where: Geometry
+
+
+class Segmenter:
+    """Fits to a few annotated pictures, then segments any number of others.
+
+    extractor   a name for :func:`repri.load_extractor` or an extractor; default: the embedded model
+    config      inference settings or the name of a preset; a known proportion has its own, those of the oracle
+    size        long side at which pictures are looked at; default: what the extractor wants
+    refine      borders follow the picture's edges (a guided filter) instead of the feature grid
+    mirror      average over the picture and its mirror image: twice the time
+    scales      average over several sizes, as factors
+    tile        pictures whose long side is larger are looked at in overlapping tiles of that many pixels, which share
+                one classifier; None: always as a whole
+    joint       several classes compete in one classifier; False: each on its own, the most probable wins
+    """
+
+    def __init__(
+        self,
+        extractor: str | FeatureExtractor = "default",
+        *,
+        config: str | InferenceConfig = "clean",
+        size: int | None = None,
+        device: str = "cpu",
+        refine: bool = True,
+        mirror: bool = False,
+        scales: Sequence[float] = (1.0,),
+        tile: int | None = None,
+        joint: bool = True,
+    ):
+        if isinstance(extractor, str):
+            place: dict[str, Any] = {} if extractor == "filters" else {"device": device}
+            extractor = load_extractor(extractor, **place)
+        self.extractor = extractor
+        self.config = InferenceConfig.preset(config) if isinstance(config, str) else config
+        self.known = self.config.replace(lambda_kl=1.0, lambda_h=0.1, lr=0.025, t_pi=None, steps=300)
+        self.size = extractor.rule.size if size is None else size
+        if self.size < extractor.stride:
+            raise ValueError(f"size must be at least {extractor.stride} pixels, got {self.size}")
+        if not scales or min(scales) <= 0:
+            raise ValueError(f"scales must be factors above 0, got {tuple(scales)}")
+        if tile is not None and tile < 2 * extractor.stride:
+            raise ValueError(f"tile must be at least {2 * extractor.stride} pixels, got {tile}")
+        self.refine, self.mirror, self.scales, self.tile, self.joint = refine, mirror, tuple(scales), tile, joint
+        self.classes: tuple[str, ...] = ()
+        self._support: Support | None = None
+
+    def fit(
+        self,
+        images: Picture | Sequence[Picture] | Mapping[str, Any],
+        masks: Any = None,
+        *,
+        boxes: Any = None,
+        scribbles: Any = None,
+        classes: Sequence[str] | None = None,
+    ) -> Segmenter:
+        """Take the annotated pictures.
+
+        images     one or several; or for several classes ``{"cat": images, "dog": images}``
+        masks      alike: files or arrays, 0 background, 1 the object (or 1 … N the ``classes``), 255 neither; of two
+                   levels 0 and 255, 255 is the object
+        boxes      instead of masks: for each picture (left, top, right, bottom) in pixels, or several of them
+        scribbles  instead of masks: for each picture an array, 1 on the object, 0 on the background, 255 elsewhere
+        """
+        names, pictures, maps = load_shots(images, {"masks": masks, "boxes": boxes, "scribbles": scribbles}, classes)
+        return self.fit_maps(pictures, maps, names)
+
+    def fit_maps(self, images: Sequence[np.ndarray], maps: Sequence[np.ndarray], classes: Sequence[str]) -> Segmenter:
+        """The same from arrays: pictures [H, W, 3] uint8; maps [H, W] of 0 … N and 255, or soft ones of one class."""
+        names = check_names(classes)
+        for n, name in enumerate(names, 1):
+            if not any(shows(mask, n, len(names)) for mask in maps):
+                raise ValueError(f"no mask shows {name!r}: mark it in at least one picture")
+        features, labels = [], []
+        for image, mask in zip(images, maps, strict=True):
+            view = self._view(image)
+            features.append(self._extract(view.image[None])[0])
+            cells = (features[-1].shape[-2], features[-1].shape[-1])
+            labels.append(cell_labels(mask, view.where, cells, self._step(cells, view.where), len(names)))
+        self.classes, self._support = names, build_support(features, labels, len(names))
+        return self
+
+    def segment(self, image: Picture, proportion: Proportion | None = None) -> Segmentation:
+        """One picture."""
+        return next(self.segment_many([image], batch=1, proportion=proportion))
+
+    def segment_many(
+        self,
+        images: Iterable[Picture],
+        batch: int = 8,
+        proportion: Proportion | None = None,
+        on_error: Callable[[str, ValueError], None] | None = None,
+    ) -> Iterator[Segmentation]:
+        """One result for each picture, in order; pictures are read ahead, ``batch`` of them are worked on at once.
+
+        ``on_error`` is called with the name of a picture that cannot be used, and what is wrong with it; there is no
+        result for it then. Without it, such a picture is an error.
+        """
+        if self._support is None:
+            raise ValueError("there is no support yet: call fit first")
+        if batch < 1:
+            raise ValueError(f"batch must be at least 1, got {batch}")
+        shares = shares_of(proportion, self.classes)
+        numbered = enumerate(images)
+
+        def load(item: tuple[int, Picture]) -> tuple[str, np.ndarray | ValueError]:
+            try:
+                return name_of(*item), as_picture(item[1])
+            except ValueError as error:
+                return name_of(*item), error
+
+        def usable() -> Iterator[tuple[str, np.ndarray]]:
+            for name, picture in parallel(load, numbered, THREADS, ahead=2):
+                if isinstance(picture, np.ndarray):
+                    yield name, picture
+                elif on_error is None:
+                    raise picture
+                else:
+                    on_error(name, picture)
+
+        loaded = usable()
+        while group := list(islice(loaded, batch)):
+            maps = self._probabilities([picture for _, picture in group], shares)
+            whole = [(*item, *found) for item, found in zip(group, maps, strict=True)]
+            yield from parallel(self._result, whole, THREADS, ahead=1)
+
+    def _probabilities(self, pictures: list[np.ndarray], shares: Shares) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """For each picture: probabilities [N, H, W] at its size, shares [N], presence [N]."""
+        total: list[Tensor | None] = [None] * len(pictures)
+        first: list[tuple[Tensor, Tensor]] = []
+        views = [
+            (scale, mirrored) for scale in self.scales for mirrored in ((False, True) if self.mirror else (False,))
+        ]
+        for number, (scale, mirrored) in enumerate(views):
+            found = self._one_view(pictures, scale, mirrored, shares)
+            for i, (probability, proportion, presence) in enumerate(found):
+                before = total[i]
+                total[i] = probability if before is None else before + probability
+                if number == 0:
+                    first.append((proportion, presence))
+        return [(t / len(views), *rest) for t, rest in zip(total, first, strict=True) if t is not None]
+
+    def _one_view(
+        self, pictures: list[np.ndarray], scale: float, mirrored: bool, shares: Shares
+    ) -> list[tuple[Tensor, Tensor, Tensor]]:
+        results: list[tuple[Tensor, Tensor, Tensor] | None] = [None] * len(pictures)
+        groups: dict[tuple[int, int], list[int]] = {}
+        views: dict[int, _View] = {}
+        for i, picture in enumerate(pictures):
+            if self.tile is not None and max(picture.shape[:2]) > self.tile:
+                results[i] = self._tiled(picture, scale, mirrored, shares)
+                continue
+            views[i] = self._view(picture, scale, mirrored)
+            groups.setdefault((views[i].image.shape[1], views[i].image.shape[2]), []).append(i)
+        for places in groups.values():
+            features = self._extract(torch.stack([views[i].image for i in places]))
+            valid = torch.stack([views[i].where.valid() for i in places])
+            probability, proportion, presence = self._infer(features, valid, shares)
+            for i, *found in zip(places, probability, proportion, presence, strict=True):
+                where = views[i].where
+                cells = (features.shape[-2], features.shape[-1])
+                full = restore(found[0].cpu(), where, self._step(cells, where))
+                results[i] = (full.flip(-1) if mirrored else full, found[1], found[2])
+        return [result for result in results if result is not None]
+
+    def _tiled(
+        self, picture: np.ndarray, scale: float, mirrored: bool, shares: Shares
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Tiles of equal size that overlap by a quarter or more, all in one transductive problem."""
+        assert self.tile is not None
+        picture = picture[:, ::-1] if mirrored else picture
+        height, width = picture.shape[:2]
+        side = (min(self.tile, height), min(self.tile, width))
+        corners = [(top, left) for top in starts(height, side[0]) for left in starts(width, side[1])]
+        views = [self._view(picture[top : top + side[0], left : left + side[1]], scale) for top, left in corners]
+        features = torch.stack([self._extract(view.image[None])[0] for view in views])  # [n, C, h, w]
+        together = features.movedim(0, 1).flatten(1, 2)[None]  # [1, C, n·h, w]
+        valid = torch.stack([view.where.valid() for view in views])
+        cells = F.interpolate(valid[None].float(), size=features.shape[-2:], mode="nearest")[0].bool()
+        probability, proportion, presence = self._infer(together, cells.flatten(0, 1)[None], shares)
+        maps = probability[0].unflatten(1, (len(views), -1)).movedim(1, 0).cpu()  # [n, N, h, w]
+        total = torch.zeros(len(self.classes), height, width)
+        weight = torch.zeros(height, width)
+        weights = window(side[0])[:, None] * window(side[1])
+        for (top, left), view, map in zip(corners, views, maps, strict=True):
+            step = self._step((map.shape[-2], map.shape[-1]), view.where)
+            place = (slice(top, top + side[0]), slice(left, left + side[1]))
+            total[:, place[0], place[1]] += restore(map, view.where, step) * weights
+            weight[place] += weights
+        full = total / weight
+        return full.flip(-1) if mirrored else full, proportion[0], presence[0]
+
+    def _infer(self, features: Tensor, valid: Tensor, shares: Shares) -> tuple[Tensor, Tensor, Tensor]:
+        """T queries [T, C, h, w] → probabilities [T, N, h, w], shares [T, N], presence [T, N]."""
+        assert self._support is not None
+        tasks = len(features)
+        if len(self.classes) > 1 and self.joint:
+            probability, proportion = self._infer_joint(features, valid, shares.point)
+        else:
+            found = [self._infer_one(features, valid, n, shares) for n in range(1, len(self.classes) + 1)]
+            probability, proportion = (torch.stack(values, 1) for values in zip(*found, strict=True))
+            if len(self.classes) > 1:  # each against its own background: what they claim together is at most all
+                probability = probability / probability.sum(1, keepdim=True).clamp_min(1)
+        kept = F.interpolate(valid[:, None].float(), size=features.shape[-2:], mode="nearest")[:, 0].bool()
+        presence = torch.stack([presence_of(features[i], kept[i], self._support) for i in range(tasks)])
+        return probability, proportion, presence
+
+    def _infer_joint(self, features: Tensor, valid: Tensor, point: list[float] | None) -> tuple[Tensor, Tensor]:
+        support = self._support
+        assert support is not None
+        config = self.config if point is None else self.known
+        out = infer_joint(support.features, support.labels, features, len(self.classes), config, valid, point)
+        return out.probability[:, 1:], out.proportion[:, 1:]
+
+    def _infer_one(self, features: Tensor, valid: Tensor, n: int, shares: Shares) -> tuple[Tensor, Tensor]:
+        """[T, h, w] and [T] of one class against all else."""
+        support = self._support
+        assert support is not None
+        labels = support.labels
+        if len(self.classes) > 1:
+            labels = torch.where(labels == IGNORE, labels, (labels == n).to(labels.dtype))
+        masks = labels[None].expand(len(features), -1, -1, -1)
+        rows = support.features[None].expand(len(features), -1, -1, -1, -1)
+        if shares.point is not None:
+            out = infer(rows, masks, features, self.known, valid, shares.point[n - 1])
+            return out.probability, out.proportion
+        out = infer(rows, masks, features, self.config, valid)
+        if shares.limits is None:
+            return out.probability, out.proportion
+        bounded = out.proportion.clamp(*shares.limits)
+        outside = bounded != out.proportion
+        if outside.any():
+            again = infer(
+                rows[outside], masks[outside], features[outside], self.known, valid[outside], bounded[outside]
+            )
+            out.probability[outside] = again.probability
+        return out.probability, bounded
+
+    def _result(self, item: tuple[str, np.ndarray, Tensor, Tensor, Tensor]) -> Segmentation:
+        name, picture, probability, proportion, presence = item
+        if self.refine:
+            colours = torch.from_numpy(picture).movedim(-1, 0).float() / 255
+            probability = guided(probability, colours)
+            probability = probability / probability.sum(0).clamp_min(1)
+        rest = 1 - probability.sum(0)
+        best, winner = probability.max(0)
+        threshold = 0.5 if len(self.classes) == 1 else rest
+        mask = torch.where(best > threshold, winner + 1, 0)
+        expected = [
+            _expected_iou(probability[n], mask == n + 1) for n in range(len(self.classes)) if (mask == n + 1).any()
+        ]
+        maps = probability.numpy().astype(np.float32)
+        return Segmentation(
+            name,
+            picture,
+            mask.to(torch.uint8).numpy(),
+            maps[0] if len(maps) == 1 else maps,
+            self._named(proportion),
+            sum(expected) / len(expected) if expected else 1.0,
+            self._named(presence),
+        )
+
+    def _named(self, values: Tensor) -> float | dict[str, float]:
+        named = dict(zip(self.classes, values.tolist(), strict=True))
+        return named if len(named) > 1 else values.item()
+
+    def _view(self, picture: np.ndarray, scale: float = 1.0, mirrored: bool = False) -> _View:
+        shape = (picture.shape[0], picture.shape[1])
+        where = geometry(
+            shape, "clean", max(self.extractor.stride, round(self.size * scale)), self.extractor.rule.multiple
+        )
+        picture = np.ascontiguousarray(picture[:, ::-1]) if mirrored else picture
+        return _View(resize_image(picture, where), where)
+
+    def _step(self, cells: tuple[int, int], where: Geometry) -> int | None:
+        return step_of(self.extractor.strided, cells, where.full, self.extractor.stride)
+
+    def _extract(self, images: Tensor) -> Tensor:
+        return self.extractor.extract(images).cpu()
+
+
+def _expected_iou(probability: Tensor, mask: Tensor) -> float:
+    """Σ p inside / (pixels inside + Σ p outside)."""
+    inside = probability[mask].sum()
+    return float(inside / (mask.sum() + probability.sum() - inside).clamp_min(1e-12))

@@ -1,0 +1,314 @@
+"""``repri segment`` from end to end."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from repri.cli import app
+from repri.data.formats import read_annotated
+from repri.data.images import read_mask
+from repri.experiments.demo import scenes
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    """Two annotated scenes of one texture, and five queries of three sizes, one of them turned by EXIF."""
+    root = tmp_path_factory.mktemp("segment")
+    pairs = scenes([0, 0])
+    for folder in ("support/images", "support/masks", "query"):
+        (root / folder).mkdir(parents=True)
+    for i, (support, _) in enumerate(pairs):
+        image = support.image if i == 0 else np.ascontiguousarray(support.image[:, ::-1])
+        mask = support.mask if i == 0 else support.mask[:, ::-1]
+        Image.fromarray(image).save(root / "support/images" / f"s{i}.png")
+        Image.fromarray(mask * 255).save(root / "support/masks" / f"s{i}.png")
+    image = pairs[0][1].image
+    for name, part in (("a", image), ("b", image[:200]), ("c", image[:, 30:])):
+        Image.fromarray(part).save(root / "query" / f"{name}.png")
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.fromarray(np.ascontiguousarray(np.rot90(image[:200]))).save(root / "query/turned.png", exif=exif)
+    return root
+
+
+def run(tree, output, *more, query="query", support="support"):
+    options = ["--support", str(tree / support), "--query", str(tree / query), "--output", str(output)]
+    return CliRunner().invoke(app, ["segment", *options, "--extractor", "filters", *map(str, more)])
+
+
+def refused(done, sentence):
+    """One sentence; what ``main`` prints."""
+    assert done.exit_code == 1, done.output
+    assert sentence in str(done.exception), done.exception
+
+
+def test_everything_is_written(tree, tmp_path):
+    done = run(tree, tmp_path / "out", "--overlays", "--probabilities", "--export", "coco,labelme,label-studio")
+    assert done.exit_code == 0, done.output
+    assert "4 of 4 queries" in done.output
+    sizes = {"a": (256, 256), "b": (200, 256), "c": (256, 226), "turned": (200, 256)}
+    for name, size in sizes.items():
+        mask = read_mask(tmp_path / "out/masks" / f"{name}.png")
+        assert mask.shape == size
+        assert set(np.unique(mask)) == {0, 1}
+        for folder, suffix in (("overlays", "jpg"), ("probabilities", "png"), ("thumbnails", "jpg")):
+            with Image.open(tmp_path / "out" / folder / f"{name}.{suffix}") as image:
+                assert folder == "thumbnails" or image.size == size[::-1]
+        with Image.open(tmp_path / "out/probabilities" / f"{name}.png") as image:
+            assert np.array_equal(np.asarray(image) > 32767.5, mask == 1)
+    assert np.array_equal(
+        read_mask(tmp_path / "out/masks/turned.png"), read_mask(tmp_path / "out/masks/b.png")
+    )  # the same picture, one of them turned
+    rows = list(csv.DictReader((tmp_path / "out/results.csv").read_text().splitlines()))
+    assert [row["query"] for row in rows] == ["a", "b", "c", "turned"]
+    assert all(0 < float(row["confidence"]) <= 1 for row in rows)
+    page = (tmp_path / "out/index.html").read_text()
+    assert page.count("<img") == 4
+
+
+@pytest.mark.parametrize("format", ["coco.json", "label-studio.json", "labelme"])
+def test_annotations_come_back_as_the_same_masks(tree, tmp_path, format):
+    run(tree, tmp_path / "out", "--export", "coco,labelme,label-studio")
+    found = read_annotated(tmp_path / "out" / format, images=tree / "query")
+    assert len(found) == 4
+    for item in found:
+        mask = read_mask(tmp_path / "out/masks" / f"{item.image.stem}.png")
+        assert np.array_equal(item.ids(found.ids), mask)
+
+
+def test_a_stopped_run_goes_on(tree, tmp_path):
+    first = run(tree, tmp_path / "out", query="query/a.png")
+    assert first.exit_code == 0
+    before = (tmp_path / "out/masks/a.png").stat().st_mtime_ns
+    refused(run(tree, tmp_path / "out"), "holds results already")
+    done = run(tree, tmp_path / "out", "--resume")
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "out/masks/a.png").stat().st_mtime_ns == before
+    assert len(list((tmp_path / "out/masks").glob("*.png"))) == 4
+    assert len((tmp_path / "out/results.csv").read_text().splitlines()) == 5
+
+
+def test_bad_pictures_do_not_stop_the_others(tree, tmp_path):
+    queries = tmp_path / "query"
+    queries.mkdir()
+    (queries / "text.jpg").write_text("this is no picture")
+    (queries / "empty.png").write_bytes(b"")
+    (queries / "fine.png").write_bytes((tree / "query/a.png").read_bytes())
+    header = Image.new("1", (30000, 30000))
+    header.save(queries / "huge.png")
+    done = run(tree, tmp_path / "out", query=queries)
+    assert done.exit_code == 3
+    assert "1 of 4 queries" in done.output
+    for name, why in (("text", "cannot be read"), ("empty", "0 bytes"), ("huge", "the limit is")):
+        assert f"not segmented: {name}: " in done.output
+        assert why in done.output
+    assert [p.name for p in (tmp_path / "out/masks").iterdir()] == ["fine.png"]
+
+
+def test_queries_by_pattern_and_list(tree, tmp_path):
+    pattern = run(tree, tmp_path / "one", query="query/[ab].png")
+    assert "2 of 2" in pattern.output
+    (tree / "list.txt").write_text("query/a.png\n# not this one\nquery/c.png\n")
+    listed = run(tree, tmp_path / "two", query="list.txt")
+    assert "2 of 2" in listed.output
+    assert sorted(p.stem for p in (tmp_path / "two/masks").iterdir()) == ["a", "c"]
+
+
+def test_folders_below_keep_their_names(tree, tmp_path):
+    for part in ("left", "right"):
+        (tmp_path / "query" / part).mkdir(parents=True)
+        (tmp_path / "query" / part / "x.png").write_bytes((tree / "query/a.png").read_bytes())
+    done = run(tree, tmp_path / "out", query=tmp_path / "query")
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "out/masks/left/x.png").is_file()
+    assert (tmp_path / "out/masks/right/x.png").is_file()
+
+
+def test_annotated_pictures_among_the_queries_are_left_out(tree, tmp_path):
+    (tmp_path / "query").mkdir()
+    (tmp_path / "query/again.png").write_bytes((tree / "support/images/s0.png").read_bytes())
+    (tmp_path / "query/a.png").write_bytes((tree / "query/a.png").read_bytes())
+    done = run(tree, tmp_path / "out", query=tmp_path / "query")
+    assert done.exit_code == 0
+    assert "annotated already: again" in done.output
+    assert "1 of 1 queries" in done.output
+
+
+def test_several_classes_from_coco(tree, tmp_path):
+    content = json.loads((tree / "two.json").read_text()) if (tree / "two.json").exists() else None
+    if content is None:
+        boxes = {"s0.png": 1, "s1.png": 2}
+        content = {
+            "images": [{"id": i, "file_name": n, "height": 256, "width": 256} for n, i in boxes.items()],
+            "categories": [{"id": 1, "name": "one"}, {"id": 2, "name": "two"}],
+            "annotations": [],
+        }
+        for name, i in boxes.items():
+            from repri.data.formats.coco import encode
+
+            mask = read_mask(tree / "support/masks" / name, "auto") == 1
+            entry = {"id": i, "image_id": i, "category_id": i, "iscrowd": 0, "segmentation": encode(mask)}
+            content["annotations"].append(entry | {"bbox": [0, 0, 9, 9], "area": int(mask.sum())})
+        (tree / "two.json").write_text(json.dumps(content))
+    done = run(tree, tmp_path / "both", "--images", tree / "support/images", support="two.json")
+    assert done.exit_code == 0, done.output
+    assert "presence of two" in (tmp_path / "both/results.csv").read_text().splitlines()[0]
+    one = run(tree, tmp_path / "one", "--images", tree / "support/images", "--classes", "two", support="two.json")
+    assert one.exit_code == 0, one.output
+    refused(
+        run(tree, tmp_path / "no", "--classes", "three", "--images", tree / "support/images", support="two.json"),
+        "no class 'three'",
+    )
+
+
+def test_two_processes_write_the_same(tree, tmp_path):
+    assert run(tree, tmp_path / "one").exit_code == 0
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29541"]
+    command += ["-m", "repri", "segment", "--support", str(tree / "support"), "--query", str(tree / "query")]
+    done = subprocess.run(
+        [*command, "--output", str(tmp_path / "two"), "--extractor", "filters"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    for path in (tmp_path / "one/masks").iterdir():
+        assert np.array_equal(read_mask(path), read_mask(tmp_path / "two/masks" / path.name))
+    assert len((tmp_path / "two/results.csv").read_text().splitlines()) == 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "sentence"),
+    [
+        ({"support": "nowhere"}, [], "nowhere does not exist"),
+        ({"query": "nowhere"}, [], "nowhere does not exist"),
+        ({"query": "nothing*.png"}, [], "no picture matches"),
+        ({}, ["--export", "pdf"], "no format named 'pdf'"),
+        ({}, ["--proportion", "half"], "0.1, or a range such as 0.05-0.2"),
+        ({}, ["--proportion", "1.5"], "between 0 and 1"),
+        ({}, ["--scales", "big"], "--scales takes numbers"),
+        ({}, ["--set", "speed=3"], "unknown inference setting 'speed'"),
+    ],
+)
+def test_mistakes(tree, tmp_path, changes, options, sentence):
+    refused(run(tree, tmp_path / "out", *options, **changes), sentence)
+    assert not list((tmp_path / "out").rglob("*.png"))
+
+
+def test_mistakes_in_the_support(tree, tmp_path):
+    for name in ("images", "masks"):
+        (tmp_path / "support" / name).mkdir(parents=True)
+    refused(run(tree, tmp_path / "out", support=tmp_path / "support"), str(tmp_path / "support"))
+    Image.new("RGB", (40, 30)).save(tmp_path / "support/images/x.png")
+    Image.new("L", (40, 30)).save(tmp_path / "support/masks/x.png")
+    refused(run(tree, tmp_path / "out", support=tmp_path / "support"), "no")
+    Image.new("L", (30, 30), 1).save(tmp_path / "support/masks/x.png")
+    refused(run(tree, tmp_path / "out", support=tmp_path / "support"), "a mask must have the size of its image")
+
+
+def test_two_queries_of_one_name(tree, tmp_path):
+    (tmp_path / "query").mkdir()
+    for suffix in ("png", "bmp"):
+        Image.new("RGB", (40, 40)).save(tmp_path / f"query/x.{suffix}")
+    refused(run(tree, tmp_path / "out", query=tmp_path / "query"), "would both be written as 'x'")
+
+
+def test_a_place_that_cannot_be_written(tree, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    refused(run(tree, tmp_path / "file" / "out"), "cannot write")
+
+
+def drawn(tree, tmp_path, shapes):
+    """A LabelMe file on the first support picture."""
+    folder = tmp_path / "drawn"
+    folder.mkdir()
+    (folder / "s0.png").write_bytes((tree / "support/images/s0.png").read_bytes())
+    entries = [{"label": "thing", "points": points, "shape_type": kind} for kind, points in shapes]
+    content = {"shapes": entries, "imagePath": "s0.png", "imageHeight": 256, "imageWidth": 256}
+    (folder / "s0.json").write_text(json.dumps(content))
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["rectangle", "linestrip"])
+def test_weak_annotations_become_masks(tree, tmp_path, kind):
+    truth = read_mask(tree / "support/masks/s0.png", "auto") == 1
+    rows, columns = np.nonzero(truth.any(1))[0], np.nonzero(truth.any(0))[0]
+    corners = [[float(columns[0]), float(rows[0])], [float(columns[-1]) + 1, float(rows[-1]) + 1]]
+    middle = (rows[0] + rows[-1]) / 2
+    line = np.nonzero(truth[int(middle)])[0]
+    points = corners if kind == "rectangle" else [[float(line[5]), middle], [float(line[-5]), middle]]
+    folder = drawn(tree, tmp_path, [(kind, points)])
+    options = ["--support", str(folder), "--output", str(tmp_path / "out"), "--extractor", "filters"]
+    done = CliRunner().invoke(app, ["annotate", *options])
+    assert done.exit_code == 0, done.output
+    assert "completed from boxes or scribbles" in done.output
+    mask = read_mask(tmp_path / "out/masks/s0.png") == 1
+    assert (mask & truth).sum() / (mask | truth).sum() > 0.6
+    plain = CliRunner().invoke(app, ["annotate", *options[:3], str(tmp_path / "raw"), "--no-complete"])
+    assert plain.exit_code == 0, plain.output
+    segmented = run(tree, tmp_path / "masks", support=tmp_path / "out")
+    assert segmented.exit_code == 0, segmented.output
+
+
+def test_results_beside_the_queries_are_no_queries(tree, tmp_path):
+    (tmp_path / "query").mkdir()
+    (tmp_path / "query/a.png").write_bytes((tree / "query/a.png").read_bytes())
+    for more in ([], ["--resume"]):
+        done = run(tree, tmp_path / "query/out", *more, query=tmp_path / "query")
+        assert "1 of 1 queries" in done.output, done.output
+
+
+def test_results_of_other_classes_are_not_mixed(tree, tmp_path):
+    assert run(tree, tmp_path / "out").exit_code == 0
+    (tmp_path / "support").mkdir()
+    for name in ("images", "masks"):
+        (tmp_path / "support" / name).symlink_to(tree / "support" / name)
+    (tmp_path / "support/classes.txt").write_text("cat\n")
+    refused(run(tree, tmp_path / "out", "--resume", support=tmp_path / "support"), "not cat: choose another output")
+
+
+def test_a_picture_without_the_object_may_be_in_the_support(tree, tmp_path):
+    import shutil
+
+    shutil.copytree(tree / "support", tmp_path / "support")
+    Image.new("RGB", (256, 256), (90, 90, 90)).save(tmp_path / "support/images/empty.png")
+    Image.new("L", (256, 256)).save(tmp_path / "support/masks/empty.png")
+    assert run(tree, tmp_path / "out", support=tmp_path / "support").exit_code == 0
+
+
+def test_grey_levels_are_no_classes(tree, tmp_path):
+    for name in ("images", "masks"):
+        (tmp_path / "support" / name).mkdir(parents=True)
+    ramp = np.arange(256, dtype=np.uint8)[None].repeat(256, 0)
+    Image.fromarray(ramp).save(tmp_path / "support/masks/x.png")
+    Image.fromarray(ramp).convert("RGB").save(tmp_path / "support/images/x.png")
+    refused(run(tree, tmp_path / "out", support=tmp_path / "support"), "if they are grey levels of one object")
+
+
+def test_exports_need_different_names(tree, tmp_path):
+    for part in ("left", "right"):
+        (tmp_path / "query" / part).mkdir(parents=True)
+        (tmp_path / "query" / part / "x.png").write_bytes((tree / "query/a.png").read_bytes())
+    refused(run(tree, tmp_path / "out", "--export", "coco", query=tmp_path / "query"), "--export cannot tell")
+    assert not list((tmp_path / "out").rglob("*.png"))
+
+
+def test_completed_marks_leave_what_was_drawn_on_top(tree, tmp_path):
+    folder = drawn(tree, tmp_path, [("rectangle", [[10, 10], [250, 250]])])
+    content = json.loads((folder / "s0.json").read_text())
+    tag = {"label": "tag", "points": [[100, 100], [120, 100], [120, 120], [100, 120]], "shape_type": "polygon"}
+    ground = {"label": "background", "points": [[2, 2], [200, 2]], "shape_type": "linestrip"}
+    content["shapes"] += [tag, ground]
+    (folder / "s0.json").write_text(json.dumps(content))
+    options = ["--support", str(folder), "--output", str(tmp_path / "out"), "--extractor", "filters"]
+    done = CliRunner().invoke(app, ["annotate", *options])
+    assert done.exit_code == 0, done.output
+    mask = read_mask(tmp_path / "out/masks/s0.png")
+    assert (tmp_path / "out/classes.txt").read_text().split() == ["tag", "thing"]
+    assert (mask[100:121, 100:121] == 1).all()
+    assert (mask == 2).any()
+    assert not (mask == 255).any()
+    refused(run(tree, tmp_path / "no", support=folder), "boxes, which do for a single class only")

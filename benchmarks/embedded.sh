@@ -51,6 +51,12 @@ case $ways in *both*)
     by_shots embedded-both --extractor "$runs/both-fold{fold}/model.safetensors" --size 417 ;;
 esac
 by_shots embedded --extractor default
-evaluate embedded-single 1 "${RUNS_1:-5}" --extractor "$runs/distilled/model.safetensors" --size 417 --precision single
-evaluate mobilenet-layer4 1 "${RUNS_1:-5}" --extractor mobilenet_v2 --weights "$mobilenet" --layers layer4
-evaluate mobilenet-layer3 1 "${RUNS_1:-5}" --extractor mobilenet_v2 --weights "$mobilenet" --layers layer3
+side() { # name, method, then options: one shot
+    name=$1 method=$2; shift 2
+    evaluate "$name" 1 "${RUNS_SIDE:-1}" --method "$method" "$@"
+}
+side embedded-prototype prototype --extractor default
+side embedded-oracle repri-oracle --extractor default
+side mobilenet-layer4 repri --extractor mobilenet_v2 --weights "$mobilenet" --layers layer4
+side mobilenet-layer3 repri --extractor mobilenet_v2 --weights "$mobilenet" --layers layer3
+side mobilenet-prototype prototype --extractor mobilenet_v2 --weights "$mobilenet" --layers layer4

@@ -45,7 +45,8 @@ class Segmentation:
     confidence: float
     """IoU that the probabilities themselves expect of the mask, mean over the classes found; 1 if none is."""
     presence: float | dict[str, float]
-    """Probability that the object is in the picture at all; by name if there are several classes."""
+    """How much the most similar part of the picture looks like the object, 0 to 1; by name if there are several
+    classes. Not calibrated: similar things score high too."""
 
     @property
     def present(self) -> bool:

@@ -13,7 +13,7 @@ from torch import Tensor
 __all__ = ["guided"]
 
 
-def guided(maps: Tensor, picture: Tensor, radius: float = 0.02, epsilon: float = 1e-3, side: int = 128) -> Tensor:
+def guided(maps: Tensor, picture: Tensor, radius: float = 0.02, epsilon: float = 1e-3, side: int = 96) -> Tensor:
     """Maps [N, H, W] in [0, 1] → the same, with the edges of the picture [3, H, W] in [0, 1].
 
     ``radius``   of the windows, as a share of the longer side
@@ -23,7 +23,7 @@ def guided(maps: Tensor, picture: Tensor, radius: float = 0.02, epsilon: float =
     size = (maps.shape[-2], maps.shape[-1])
     factor = min(1.0, side / max(size))
     small = [max(1, round(length * factor)) for length in size]
-    both = F.interpolate(torch.cat([picture, maps])[None], size=small, mode="area")[0]  # [3 + N, h, w]
+    both = torch.cat([F.interpolate(m[None], size=small, mode="area")[0] for m in (picture, maps)])  # [3 + N, h, w]
     reach = max(1, round(radius * max(small)))
     mean = _box(both, reach)
     products = (both[:3, None] * both).flatten(0, 1)

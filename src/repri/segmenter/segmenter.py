@@ -184,7 +184,7 @@ class Segmenter:
         while group := list(islice(loaded, batch)):
             maps = self._probabilities([picture for _, picture in group], shares)
             whole = [(*item, *found) for item, found in zip(group, maps, strict=True)]
-            yield from parallel(self._result, whole, THREADS, ahead=1)
+            yield from map(self._result, whole)  # torch's own threads are enough
 
     def _probabilities(self, pictures: list[np.ndarray], shares: Shares) -> list[tuple[Tensor, Tensor, Tensor]]:
         """For each picture: probabilities [N, H, W] at its size, shares [N], presence [N]."""
@@ -214,16 +214,33 @@ class Segmenter:
                 continue
             views[i] = self._view(picture, scale, mirrored)
             groups.setdefault((views[i].image.shape[1], views[i].image.shape[2]), []).append(i)
-        for places in groups.values():
-            features = self._extract(torch.stack([views[i].image for i in places]))
-            valid = torch.stack([views[i].where.valid() for i in places])
-            probability, proportion, presence = self._infer(features, valid, shares)
-            for i, *found in zip(places, probability, proportion, presence, strict=True):
-                where = views[i].where
-                cells = (features.shape[-2], features.shape[-1])
-                full = restore(found[0].cpu(), where, self._step(cells, where))
+        if views:
+            for i, *found in zip(views, *self._together(views, list(groups.values()), shares), strict=True):
+                where, map = views[i].where, found[0]
+                full = restore(map, where, self._step((map.shape[-2], map.shape[-1]), where))
                 results[i] = (full.flip(-1) if mirrored else full, found[1], found[2])
         return [result for result in results if result is not None]
+
+    def _together(
+        self, views: dict[int, _View], groups: list[list[int]], shares: Shares
+    ) -> tuple[list[Tensor], Tensor, Tensor]:
+        """Maps [N, h, w], shares and presence of pictures of any sizes, in one batch: features on a common grid, with
+        what is no picture left out, so that all of them share the pass over the support."""
+        features: dict[int, Tensor] = {}
+        for places in groups:
+            found = self._extract(torch.stack([views[i].image for i in places]))
+            features |= dict(zip(places, found, strict=True))
+        sizes = [(features[i].shape[-2], features[i].shape[-1]) for i in views]
+        height, width = (max(side) for side in zip(*sizes, strict=True))
+        grid = next(iter(features.values())).new_zeros(len(views), self.extractor.channels, height, width)
+        valid = torch.zeros(len(views), height, width, dtype=torch.bool)
+        for row, (i, (h, w)) in enumerate(zip(views, sizes, strict=True)):
+            grid[row, :, :h, :w] = features[i]
+            real = views[i].where.valid()[None, None].float()
+            valid[row, :h, :w] = F.interpolate(real, size=(h, w), mode="nearest")[0, 0].bool()
+        probability, proportion, presence = self._infer(grid, valid, shares)
+        maps = [p[:, :h, :w].cpu() for p, (h, w) in zip(probability, sizes, strict=True)]
+        return maps, proportion, presence
 
     def _tiled(
         self, picture: np.ndarray, scale: float, mirrored: bool, shares: Shares
@@ -343,5 +360,5 @@ class Segmenter:
 
 def _expected_iou(probability: Tensor, mask: Tensor) -> float:
     """Σ p inside / (pixels inside + Σ p outside)."""
-    inside = probability[mask].sum()
+    inside = (probability * mask).sum()
     return float(inside / (mask.sum() + probability.sum() - inside).clamp_min(1e-12))

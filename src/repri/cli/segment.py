@@ -89,7 +89,7 @@ def segment(
         if done and not resume:
             raise ValueError(f"{output} holds results already: go on with --resume, or choose another folder")
         list(results.records(done))  # of the same classes
-        finished = dict.fromkeys(done)
+        finished = frozenset(done)
         todo = {name: path for name, path in todo.items() if name not in finished}
         failed = _run(
             seg, results, dict(here.share(list(todo.items()))), batch, shares, here.first, len(names) - len(todo)

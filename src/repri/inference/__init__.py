@@ -5,7 +5,7 @@ from .config import InferenceConfig
 from .guided import guided
 from .joint import JointResult, infer_joint
 from .solver import InferenceResult, Step, infer, perturbed
-from .task import stack_shots, true_proportion
+from .task import true_proportion
 
 __all__ = [
     "InferenceConfig",
@@ -17,6 +17,5 @@ __all__ = [
     "infer_joint",
     "native_status",
     "perturbed",
-    "stack_shots",
     "true_proportion",
 ]

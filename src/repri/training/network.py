@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,14 @@ class Trainee(nn.Module, ABC):
     """What is frozen, if anything is: its features are the input."""
     rule: InputRule
     stride: int
+    still: Sequence[nn.Module] = ()
+    """Frozen parts, whose norms keep their means in training too."""
+
+    def train(self, mode: bool = True) -> Trainee:
+        super().train(mode)
+        for module in self.still:
+            module.eval()
+        return self
 
     def aligned(self, side: int) -> bool:
         """Whether outer cells lie on the outer pixels of a square."""
@@ -86,12 +95,6 @@ class PSPTrainee(Trainee):
         self.active = names[self.start :]
         self.still = [network.backbone.get_submodule(name) for name in names[: self.start]]
 
-    def train(self, mode: bool = True) -> PSPTrainee:
-        super().train(mode)
-        for module in self.still:
-            module.eval()
-        return self
-
     def features(self, x: Tensor) -> Tensor:
         for name in self.active:
             layer = self.network.backbone.get_submodule(name)
@@ -122,12 +125,6 @@ class CompactTrainee(Trainee):
         self.still = [network.backbone.get_submodule(name) for name in names[:start]]
         for module in self.still:
             module.requires_grad_(False)
-
-    def train(self, mode: bool = True) -> CompactTrainee:
-        super().train(mode)
-        for module in self.still:
-            module.eval()
-        return self
 
     def features(self, x: Tensor) -> Tensor:
         x = x.contiguous(memory_format=torch.channels_last)

@@ -19,7 +19,7 @@ from repri.data.resize import Geometry, on_corners, resize_mask, restore, step_o
 from repri.data.store import Extractor, FeatureStore
 from repri.data.tasks import Task, TaskList
 from repri.distributed import World
-from repri.methods import Episode, Method, true_proportion
+from repri.methods import Episode, Method, shot_labels, true_proportion
 
 from .metrics import Counts, count_pixels
 
@@ -46,15 +46,19 @@ class Outcome(NamedTuple):
     """[N, 2] relative error of π at the start and at the end."""
 
 
-class Loaded(NamedTuple):
-    """A task's masks at the network's size, and the query's as it is scored."""
+class Mask(NamedTuple):
+    """One class in one image: 0, 1 and 255."""
 
-    masks: list[Tensor]
-    query: Tensor
-    """[H, W] 0, 1, 255 at the network's size."""
-    truth: Tensor
-    """[H, W] 0, 1, 255 where it is scored."""
+    labels: Tensor
+    """[h, w] at feature size, or ``full`` if that would lose the object."""
+    full: Tensor
+    """[H, W] at the network's size."""
+    original: Tensor
+    """[H, W] at its own."""
     where: Geometry
+    """How the two belong together."""
+    proportion: float
+    """π*₁ at feature size, strictly between 0 and 1."""
 
 
 def images_of(dataset: Dataset, tasks: TaskList) -> list:
@@ -98,59 +102,52 @@ def _scores(
     dataset: Dataset, tasks: list[Task], method: Method, store: FeatureStore, protocol: Protocol
 ) -> Iterator[TaskScore]:
     @lru_cache(MASKS_KEPT)
-    def mask(id: str, class_id: int) -> tuple[Tensor, Tensor, Geometry]:
-        return _mask(dataset, id, class_id, store)
+    def mask(id: str, class_id: int) -> Mask:
+        cells = store.get(dataset[id].image).shape[-2:]
+        return _mask(dataset, id, class_id, store, (cells[0], cells[1]))
 
-    def load(task: Task) -> tuple[Task, Loaded]:
-        support = [mask(id, task.class_id)[0] for id in task.support]
-        query, original, where = mask(task.query, task.class_id)
-        return task, Loaded(support, query, original if protocol == "clean" else query, where)
+    def load(task: Task) -> tuple[list[Tensor], list[Mask]]:
+        ids = (*task.support, task.query)
+        return [store.get(dataset[id].image) for id in ids], [mask(id, task.class_id) for id in ids]
 
-    for task, loaded in parallel(load, tasks, workers=1):
-        features = [store.get(dataset[id].image) for id in (*task.support, task.query)]
-        yield _score(features, loaded, method, store.extractor, protocol)
+    for features, masks in parallel(load, tasks, workers=1):
+        yield _score(features, masks, method, store.extractor, protocol)
 
 
-def _mask(dataset: Dataset, id: str, class_id: int, store: FeatureStore) -> tuple[Tensor, Tensor, Geometry]:
-    """A class in an image, 0, 1 and 255, at the network's size and at its own; and how the two belong together."""
+def _mask(dataset: Dataset, id: str, class_id: int, store: FeatureStore, cells: tuple[int, int]) -> Mask:
     ids = dataset.mask(id)
     binary = (ids == class_id).astype(np.uint8)
     binary[ids == IGNORE] = IGNORE
     where = store.geometry((ids.shape[0], ids.shape[1]))
-    return resize_mask(binary, where), torch.from_numpy(binary), where
+    full = resize_mask(binary, where)
+    labels = shot_labels(full, cells)
+    edge = 1e-6
+    proportion = min(max(float(true_proportion(full[None], cells)[0]), edge), 1 - edge)
+    return Mask(labels if (labels == 1).any() else full, full, torch.from_numpy(binary), where, proportion)
 
 
 def _score(
-    features: list[Tensor], loaded: Loaded, method: Method, extractor: Extractor, protocol: Protocol
+    features: list[Tensor], masks: list[Mask], method: Method, extractor: Extractor, protocol: Protocol
 ) -> TaskScore:
-    query = features[-1].float()
-    cells = (query.shape[-2], query.shape[-1])
-    valid = _valid(loaded, protocol)
-    proportion = _true_share(loaded.query, cells)
-    episode = Episode(
-        [f.float() for f in features[:-1]], loaded.masks, query, valid, proportion if method.oracle else None
-    )
-    out = method.predict(episode)
-    full, stride = loaded.where.full, extractor.stride
+    *support, query = features
+    wanted = masks[-1]
+    known = wanted.proportion if method.oracle else None
+    out = method.predict(Episode(support, [m.labels for m in masks[:-1]], query, _valid(wanted, protocol), known))
+    cells, full, stride = (query.shape[-2], query.shape[-1]), wanted.where.full, extractor.stride
     if protocol == "clean":
-        logits = restore(out.logits, loaded.where, step_of(extractor.strided, cells, full, stride))
+        logits = restore(out.logits, wanted.where, step_of(extractor.strided, cells, full, stride))
     else:
         aligned = protocol == "official" or on_corners(cells, full, stride)
-        logits = F.interpolate(out.logits[None, None], loaded.where.full, mode="bilinear", align_corners=aligned)[0, 0]
+        logits = F.interpolate(out.logits[None, None], full, mode="bilinear", align_corners=aligned)[0, 0]
     first, last = (
-        float("nan") if pi is None else pi / proportion - 1 for pi in (out.initial_proportion, out.proportion)
+        float("nan") if pi is None else pi / wanted.proportion - 1 for pi in (out.initial_proportion, out.proportion)
     )
-    return TaskScore(count_pixels(logits > 0, loaded.truth), first, last)
+    truth = wanted.original if protocol == "clean" else wanted.full
+    return TaskScore(count_pixels(logits > 0, truth), first, last)
 
 
-def _valid(loaded: Loaded, protocol: Protocol) -> Tensor | None:
+def _valid(query: Mask, protocol: Protocol) -> Tensor | None:
     """Query pixels for H, KL and π. ``official`` leaves out what the ground truth calls void, as the authors do."""
     if protocol == "official":
-        return loaded.query != IGNORE
-    return loaded.where.valid() if protocol == "clean" else None
-
-
-def _true_share(mask: Tensor, cells: tuple[int, int]) -> float:
-    """π*₁ at feature size, strictly between 0 and 1."""
-    edge = 1e-6
-    return min(max(float(true_proportion(mask[None], cells)[0]), edge), 1 - edge)
+        return query.full != IGNORE
+    return query.where.valid() if protocol == "clean" else None

@@ -94,7 +94,7 @@ def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
     pointer, size = ctypes.c_void_p, ctypes.c_int64
     library.repri_step.argtypes = (*[pointer] * 7, ctypes.c_int32)
     library.repri_step.restype = ctypes.c_int32
-    library.repri_pack.argtypes = (pointer, size, size, size, size, pointer, size, pointer, pointer, ctypes.c_int32)
+    library.repri_pack.argtypes = (pointer, *[size] * 4, *[pointer] * 2, size, pointer, pointer, ctypes.c_int32)
     library.repri_pack.restype = ctypes.c_int64
     return library
 

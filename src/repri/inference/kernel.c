@@ -365,20 +365,22 @@ static int pack_row(const float *restrict z, int64_t channels, int16_t *restrict
     return exact_square != exact_square;
 }
 
-/* One image [channels, pixels], any strides, to int16 rows [pixels, stride], 1 / |row| and the
- * norm of the pixel before rounding. Returns how many pixels hold a value that is not finite,
- * or -1 when there is no memory for the tiles. */
+/* One image [channels, pixels], any strides, to int16 rows [.., stride], 1 / |row| and the norm of the pixel before
+ * rounding. `places` [pixels]: which row a pixel becomes, or -1 for none. Returns how many pixels hold a value that
+ * is not finite, or -1 when there is no memory for the tiles. */
 int64_t repri_pack(const float *image, int64_t channels, int64_t pixels, int64_t channel_stride, int64_t pixel_stride,
-                   int16_t *rows, int64_t stride, float *inv_norm, float *norm, int32_t threads) {
+                   const int64_t *places, int16_t *rows, int64_t stride, float *inv_norm, float *norm, int32_t threads) {
     int64_t bad = 0, failed = 0;
     const int64_t pitch = ((channels + 31) / 32 * 2 + 1) * 16; /* an odd number of lines: columns spread over the cache */
 #pragma omp parallel num_threads(threads) reduction(+ : bad, failed)
     {
-        float *tile = malloc(TILE * pitch * sizeof *tile);
-        failed += !tile;
+        float *tile = malloc(TILE * pitch * sizeof *tile), unused[2];
+        int16_t *nowhere = malloc(stride * sizeof *nowhere);
+        const int ready = tile && nowhere;
+        failed += !ready;
 #pragma omp for schedule(static)
         for (int64_t start = 0; start < pixels; start += TILE) {
-            if (!tile) continue;
+            if (!ready) continue;
             const int64_t count = pixels - start < TILE ? pixels - start : TILE;
             const float *corner = image + start * pixel_stride;
             if (pixel_stride == 1) /* the usual layout: transpose a tile */
@@ -388,11 +390,16 @@ int64_t repri_pack(const float *image, int64_t channels, int64_t pixels, int64_t
                 for (int64_t j = 0; j < count; j++)
                     for (int64_t c = 0; c < channels; c++)
                         tile[j * pitch + c] = corner[c * channel_stride + j * pixel_stride];
-            for (int64_t j = 0; j < count; j++)
-                bad += pack_row(tile + j * pitch, channels, rows + (start + j) * stride, inv_norm + start + j,
-                                norm + start + j);
+            for (int64_t j = 0; j < count; j++) {
+                const int64_t at = places[start + j];
+                if (at < 0)
+                    bad += pack_row(tile + j * pitch, channels, nowhere, unused, unused + 1);
+                else
+                    bad += pack_row(tile + j * pitch, channels, rows + at * stride, inv_norm + at, norm + at);
+            }
         }
         free(tile);
+        free(nowhere);
     }
     return failed ? -1 : bad;
 }

@@ -54,9 +54,10 @@ class NativePasses:
         self.size, self.pixels = size, size[0] * size[1]
         self.query, self.temperature = problem.query, cfg.temperature
         self.stride = _round_up(self.channels, STRIDE_MULTIPLE)
-        # Row ranges: the support sets, then the queries, each padded to whole batches.
+        # Row ranges: the support sets' labelled pixels, then the queries, each padded to whole batches.
         sets = [*(s.features for s in problem.supports), *(image[None] for image in problem.query)]
-        lengths = [len(images) * images.shape[-2] * images.shape[-1] for images in sets]
+        labelled = [(s.labelled > 0).flatten() for s in problem.supports]
+        lengths = [*(int(known.sum()) for known in labelled), *[self.pixels] * self.tasks]
         starts = list(itertools.accumulate((_round_up(n, BATCH) for n in lengths), initial=0))
         support_sets = len(problem.supports)
         self.query_start = starts[support_sets]
@@ -65,13 +66,14 @@ class NativePasses:
         self.rows[:, self.channels :] = 0
         self.inv_norm, self.norm, self.weight_fg, self.weight_bg = torch.zeros(4, starts[-1], **FLOAT).unbind()
         for index, (images, start, length) in enumerate(zip(sets, starts, lengths, strict=False)):
-            support = index < support_sets
-            name = f"task {index}: support" if support else f"task {index - support_sets}: query"
-            self._pack(images, start, name)
+            if index < support_sets:
+                self._pack(images, start, f"task {index}: support", labelled[index])
+            else:
+                self._pack(images, start, f"task {index - support_sets}: query")
             self.rows[start + length : starts[index + 1]] = 0
-        for start, length, (fg, bg) in zip(starts, lengths, support_weights(problem), strict=False):
-            self.weight_fg[start : start + length] = fg
-            self.weight_bg[start : start + length] = bg
+        for start, length, known, (fg, bg) in zip(starts, lengths, labelled, support_weights(problem), strict=False):
+            self.weight_fg[start : start + length] = fg[known]
+            self.weight_bg[start : start + length] = bg[known]
         weight = (problem.valid / problem.valid.sum((1, 2), keepdim=True)).flatten(1)
         self._of_queries(self.weight_fg)[:] = weight
 
@@ -128,18 +130,19 @@ class NativePasses:
         """[rows] → a view [T, h·w] of the queries' rows."""
         return values[self.query_start :].unflatten(0, (self.tasks, -1))[:, : self.pixels]
 
-    def _pack(self, images: Tensor, row: int, name: str) -> None:
-        bad = 0
-        for image in images:
+    def _pack(self, images: Tensor, row: int, name: str, kept: Tensor | None = None) -> None:
+        """The pixels of some images, or those of them that are ``kept`` [K·h·w], to rows from ``row`` on."""
+        bad, pixels = 0, images.shape[-2] * images.shape[-1]
+        kept = torch.ones(len(images) * pixels, dtype=torch.bool, device="cpu") if kept is None else kept
+        places = torch.where(kept, kept.cumsum(0) - 1, -1)
+        for image, place in zip(images, places.split(pixels), strict=True):
             flat = image.float().flatten(1)  # [C, h·w]: a view, whatever the strides, unless h and w do not merge
-            pixels = flat.shape[1]
             count = self.library.repri_pack(
-                *(flat.data_ptr(), self.channels, pixels, *flat.stride()),
-                *(self.rows[row].data_ptr(), self.stride, self.inv_norm[row].data_ptr(), self.norm[row].data_ptr()),
+                *(flat.data_ptr(), self.channels, pixels, *flat.stride(), place.data_ptr()),
+                *(self.rows[row:].data_ptr(), self.stride, self.inv_norm[row:].data_ptr(), self.norm[row:].data_ptr()),
                 torch.get_num_threads(),
             )
             bad = -1 if count < 0 else bad + count
-            row += pixels
         if bad < 0:
             raise MemoryError("no memory to lay out the features")
         if bad:

@@ -268,9 +268,9 @@ def _initial_background(problem: Problem, passes: Passes, cfg: InferenceConfig, 
 def _weighted_mean(query: Tensor, weight: Tensor, dtype: torch.dtype) -> Tensor:
     """[T, C] mean of the query's unit features [T, C, h, w] under weights [T, h, w]."""
     rows = query.flatten(2).to(dtype)
-    norm = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
-    weight = weight.flatten(1)[..., None] / weight.sum((1, 2))[:, None, None].clamp_min(1e-12)
-    return ((rows / torch.where(norm > 0, norm, 1)) @ weight.to(dtype))[..., 0]
+    norm = torch.linalg.vector_norm(rows, dim=1)
+    weight = weight.flatten(1) / weight.sum((1, 2))[:, None].clamp_min(1e-12) / torch.where(norm > 0, norm, 1)
+    return (rows @ weight.to(dtype)[..., None])[..., 0]
 
 
 def _initial_bias(scores: Tensor, valid: Tensor, cfg: InferenceConfig) -> Tensor:

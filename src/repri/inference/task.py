@@ -12,7 +12,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["IGNORE", "Problem", "SupportSet", "build_problem", "resize_labels", "stack_shots", "true_proportion"]
+__all__ = [
+    "IGNORE",
+    "Problem",
+    "SupportSet",
+    "build_problem",
+    "resize_labels",
+    "shot_labels",
+    "stack_shots",
+    "true_proportion",
+]
 
 IGNORE = 255
 """Mask value of pixels without a label."""
@@ -106,9 +115,9 @@ def stack_shots(features: Sequence[Tensor], masks: Sequence[Tensor]) -> tuple[Te
     and labels [K, h, w] at feature size, unlabelled where a shot has no cell."""
     sizes = [(f.shape[-2], f.shape[-1]) for f in features]
     height, width = max(h for h, _ in sizes), max(w for _, w in sizes)
-    labels = [_shot_labels(mask, size, resize_labels) for mask, size in zip(masks, sizes, strict=True)]
+    labels = [shot_labels(mask, size) for mask, size in zip(masks, sizes, strict=True)]
     if not any(((label > 0) & (label != IGNORE)).any() for label in labels):
-        labels = [_shot_labels(mask, size, area_labels) for mask, size in zip(masks, sizes, strict=True)]
+        labels = [shot_labels(mask, size, area_labels) for mask, size in zip(masks, sizes, strict=True)]
     cells = features[0].new_zeros(len(features), features[0].shape[0], height, width)
     stacked = torch.full((len(features), height, width), float(IGNORE))
     for i, ((h, w), feature, label) in enumerate(zip(sizes, features, labels, strict=True)):
@@ -117,7 +126,10 @@ def stack_shots(features: Sequence[Tensor], masks: Sequence[Tensor]) -> tuple[Te
     return cells, stacked
 
 
-def _shot_labels(mask: Tensor, size: tuple[int, int], reduce: Callable[..., tuple[Tensor, Tensor]]) -> Tensor:
+def shot_labels(
+    mask: Tensor, size: tuple[int, int], reduce: Callable[..., tuple[Tensor, Tensor]] = resize_labels
+) -> Tensor:
+    """[h, w] labels at feature size of a mask [H, W], 255 where there is none; one of that size stays as it is."""
     foreground, labelled = reduce(check_masks(mask, "support mask")[None], size)
     return torch.where(labelled > 0, foreground, IGNORE)[0]
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
-from repri.inference.task import stack_shots
+from repri.inference.task import IGNORE, stack_shots
 
 from .base import Episode, Prediction
 
@@ -25,14 +26,19 @@ class Prototype:
 
     def predict(self, episode: Episode) -> Prediction:
         support, labels = stack_shots(episode.support, episode.masks)
-        rows = F.normalize(support.float(), dim=1).movedim(1, -1)  # [K, h, w, C]
-        labelled = (labels != 255).float()
-        foreground = torch.where(labels == 255, 0.0, labels)
-        centres = torch.stack(
-            [(rows * weight[..., None]).sum((0, 1, 2)) for weight in (foreground, labelled - foreground)]
-        )
+        labelled = (labels != IGNORE).float()
+        foreground = torch.where(labels == IGNORE, 0.0, labels)
+        weights = torch.stack([foreground, labelled - foreground], 1).flatten(2)  # [K, 2, h·w]
+        centres = torch.stack(list(map(_weighted_sum, support, weights))).sum(0)
         cosines = torch.einsum("nc,chw->nhw", F.normalize(centres, dim=1), F.normalize(episode.query.float(), dim=0))
         return Prediction(self.temperature * (cosines[0] - cosines[1]))
 
     def settings(self) -> dict[str, Any]:
         return {"temperature": self.temperature}
+
+
+def _weighted_sum(cells: Tensor, weights: Tensor) -> Tensor:
+    """[n, C] Σ weight·z/‖z‖ of cells [C, h, w] under weights [n, h·w]."""
+    flat = cells.float().flatten(1)
+    norm = torch.linalg.vector_norm(flat, dim=0).clamp_min(1e-12)
+    return (weights / norm) @ flat.T

@@ -34,7 +34,7 @@ def main() -> None:
     save_checkpoint(embedded.EMBEDDED, state, config)
     digest = file_sha256(embedded.EMBEDDED)
     source = Path(embedded.__file__)
-    source.write_text(re.sub(r'SHA256 = ".*', f'SHA256 = "{digest}"', source.read_text()))
+    source.write_text(re.sub(r'(?m)^SHA256 = ".*', f'SHA256 = "{digest}"', source.read_text()))
     values = sum(value.numel() for value in state.values())
     megabytes = embedded.EMBEDDED.stat().st_size / 1e6
     print(f"{embedded.EMBEDDED}: {values / 1e6:.2f} million values, {megabytes:.1f} MB, sha256 {digest}")

@@ -14,6 +14,7 @@ in the middle of VOC's void band.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -220,20 +221,22 @@ def show_classes(data: Dataset, extractor, options) -> None:
 
 
 def show_presence(data: Dataset, extractor, options) -> None:
-    """Fit the two numbers of the score on training images, check it on validation images."""
+    """Fit the two numbers of the score on training images with 1 to 10 shots, check it on validation images."""
     train = open_dataset("pascal", options.root, "train", "clean")
     seg = Segmenter(extractor)
-    found = {}
-    for name, source, seed in (("training", train, 1), ("validation", data, 2)):
-        lists = class_lists(source, class_index(source))
+    extractor.extract = remembered(extractor.extract)
+    every = (1, 2, 5, 10)
+    found = {"training": [], "validation": []}
+    for (name, values), source, seed in zip(found.items(), (train, data), (1, 2), strict=True):
+        index = class_index(source)
+        lists = class_lists(source, index)
         classes, draw = sorted(lists), random.Random(seed)
-        values = []
-        for i in range(options.tasks):
+        without = {c: {s.id for s, n in zip(source.samples, index.of(c), strict=True) if n == 0} for c in classes}
+        some = lists if name == "validation" else {k: ids[:100] for k, ids in lists.items()}  # to be computed once
+        for i, shots in ((i, shots) for i in range(options.tasks) for shots in every):
             c = classes[i % len(classes)]
-            *support, there = draw.sample(lists[c], options.shots + 1)
-            absent = draw.choice(
-                [id for other in classes if other != c for id in lists[other] if id not in set(lists[c])]
-            )
+            *support, there = draw.sample(some[c], shots + 1)
+            absent = draw.choice([id for k in classes for id in some[k] if id in without[c]])
             loaded = [source.pair(id) for id in support]
             masks = [np.where(m == IGNORE, IGNORE, m == c).astype(np.uint8) for _, m in loaded]
             seg.fit_maps([p for p, _ in loaded], masks, ("object",))
@@ -242,16 +245,10 @@ def show_presence(data: Dataset, extractor, options) -> None:
                 features, valid = seg._extract(view.image[None])[0], view.where.valid()
                 kept = F.interpolate(valid[None, None].float(), size=features.shape[-2:], mode="nearest")[0, 0].bool()
                 assert seg._support is not None
-                values.append(
-                    (
-                        float(statistic(features, kept, seg._support)),
-                        float(presence_of(features, kept, seg._support)),
-                        truth,
-                    )
-                )
-        found[name] = torch.tensor(values)
-    t, _, y = found["training"].unbind(1)
-    slope, middle = torch.tensor(5.0, requires_grad=True), torch.tensor(0.7, requires_grad=True)
+                value, score = (float(f(features, kept, seg._support)) for f in (statistic, presence_of))
+                values.append((value, score, truth, shots))
+    t, _, y, _ = torch.tensor(found["training"]).unbind(1)
+    slope, middle = torch.tensor(5.0, requires_grad=True), torch.tensor(0.3, requires_grad=True)
     solver = torch.optim.LBFGS([slope, middle], max_iter=100)
 
     def loss() -> torch.Tensor:
@@ -261,18 +258,26 @@ def show_presence(data: Dataset, extractor, options) -> None:
         return value
 
     solver.step(loss)
-    found_slope, found_middle = float(slope.detach()), float(middle.detach())
-    print(f"{options.shots}-shot, fitted on training images: slope {found_slope:.2f}, middle {found_middle:.3f}")
-    for name, values in found.items():
-        t, p, y = values.unbind(1)
+    print(f"fitted on training images: slope {slope.item():.2f}, middle {middle.item():.3f}")
+    table = torch.tensor(found["validation"])
+    for shots in every:
+        t, p, y, _ = table[table[:, 3] == shots].unbind(1)
         auc = float((t[y == 1][:, None] > t[y == 0][None]).float().mean())
-        fitted = torch.sigmoid(found_slope * (t - found_middle))
-        print(
-            f"  {name:10} AUC {auc:.3f}; right at 0.5: {100 * float(((p > 0.5) == (y == 1)).float().mean()):.1f} % "
-            f"(fitted here {100 * float(((fitted > 0.5) == (y == 1)).float().mean()):.1f} %); "
-            f"calibration error {100 * calibration(p, y):.1f} % ({100 * calibration(fitted, y):.1f} %)",
-            flush=True,
-        )
+        right = 100 * float(((p > 0.5) == (y == 1)).float().mean())
+        print(f"{shots:3}-shot: AUC {auc:.3f}, right {right:.1f} %, calibration error {100 * calibration(p, y):.1f} %")
+
+
+def remembered(extract: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
+    """The same, with what was computed kept in half precision."""
+    kept: dict[bytes, torch.Tensor] = {}
+
+    def again(images: torch.Tensor) -> torch.Tensor:
+        key = hashlib.sha256(images.numpy().tobytes()).digest()
+        if key not in kept:
+            kept[key] = extract(images).half()
+        return kept[key].float()
+
+    return again
 
 
 def calibration(p: torch.Tensor, y: torch.Tensor, bins: int = 10) -> float:

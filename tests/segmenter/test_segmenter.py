@@ -1,14 +1,18 @@
 """Annotated pictures in, masks out: on generated scenes, with features that need no weights."""
 
+import threading
+
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
 from repri import Segmenter
+from repri.data.index import class_index, class_lists
+from repri.data.open import open_dataset
 from repri.data.resize import geometry
 from repri.data.scenes import make_task
-from repri.experiments.demo import scenes
+from repri.experiments.demo import photographs, scenes
 from repri.segmenter.inputs import as_masks, as_picture, load_shots
 from repri.segmenter.support import cell_labels
 from repri.segmenter.tiles import starts, window
@@ -40,7 +44,7 @@ def test_the_object_is_found(pair, fitted):
     assert np.array_equal(found.mask == 1, found.probability > 0.5)
     assert 0 < found.proportion < 1
     assert 0 < found.confidence <= 1
-    assert found.present
+    assert 0 < found.presence < 1
 
 
 def test_every_kind_of_picture_gives_the_same(pair, fitted, tmp_path):
@@ -324,3 +328,46 @@ def test_names_and_boxes_that_are_wrong(pair):
         seg.fit({"a": [(image, mask)]})
     with pytest.raises(ValueError, match="size must be"):
         Segmenter("filters", size=-5)
+
+
+def test_torch_keeps_its_threads(pair, fitted):
+    before = torch.get_num_threads()
+    for found in fitted.segment_many([pair[1].image] * 3, batch=2):
+        assert found.mask.any()
+        assert torch.get_num_threads() == before
+    seen = []
+    thread = threading.Thread(target=lambda: seen.append(torch.get_num_threads()))
+    thread.start()
+    thread.join()
+    assert seen == [before]
+
+
+def test_a_class_that_is_not_there_is_not_marked():
+    """Two people and a mug, say: of several classes only those that look present have pixels."""
+    (support, query), *_ = photographs()
+    scene = scenes([0])[0][0]
+    seg = Segmenter().fit({"person": (support.image, support.mask), "texture": (scene.image, scene.mask)})
+    found = seg.segment(query.image)
+    assert found.presence["person"] > 0.5 > found.presence["texture"]
+    assert (found.mask == 1).any()
+    assert not (found.mask == 2).any()
+    told = seg.segment(query.image, proportion={"person": 0.3, "texture": 0.1})  # who knows better is believed
+    assert (told.mask == 2).any()
+
+
+def test_presence_on_photographs_with_and_without_cats(test_data):
+    """Five annotated cats: pictures with one score higher than pictures without."""
+    data = open_dataset("pascal", str(test_data / "data" / "voc5i"), "val", "clean")
+    index = class_index(data)
+    cat = next(id for id, name in data.classes.items() if name == "cat")
+    cats = class_lists(data, index)[cat]
+    others = [s.id for s, count in zip(data.samples, index.of(cat), strict=True) if count == 0][::60][:20]
+    shots = [data.pair(id) for id in cats[:5]]
+    seg = Segmenter(refine=False).fit([p for p, _ in shots], [np.where(m == 255, 255, m == cat) for _, m in shots])
+    with_cats, without = (
+        np.array([found.presence for found in seg.segment_many([data[id].image for id in ids])])
+        for ids in (cats[5:25], others)
+    )
+    assert (with_cats[:, None] > without).mean() > 0.8
+    assert (with_cats > 0.5).mean() > 0.6
+    assert (without < 0.5).mean() > 0.6

@@ -24,14 +24,21 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def parallel(function: Callable[[A], B], items: Iterable[A], workers: int | None = None, ahead: int = 4) -> Iterator[B]:
-    """``function`` of each item, in the items' order; at most ``ahead`` results per worker wait to be taken."""
+def parallel(
+    function: Callable[[A], B],
+    items: Iterable[A],
+    workers: int | None = None,
+    ahead: int = 4,
+    prepare: Callable[[], object] | None = None,
+) -> Iterator[B]:
+    """``function`` of each item, in the items' order; at most ``ahead`` results per worker wait to be taken.
+    ``prepare`` is called by each thread as it starts."""
     workers = usable_cores() if workers is None else workers
     if workers <= 0:
         yield from map(function, items)
         return
     source = iter(items)
-    with ThreadPoolExecutor(workers) as pool:
+    with ThreadPoolExecutor(workers, initializer=prepare) as pool:
         waiting: deque[Future[B]] = deque(pool.submit(function, item) for item in islice(source, workers * ahead))
         try:
             while waiting:

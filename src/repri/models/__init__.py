@@ -2,5 +2,6 @@
 
 from .extractor import FeatureExtractor, InputRule
 from .load import load_extractor
+from .whitening import Whitening, whitening_of
 
-__all__ = ["FeatureExtractor", "InputRule", "load_extractor"]
+__all__ = ["FeatureExtractor", "InputRule", "Whitening", "load_extractor", "whitening_of"]

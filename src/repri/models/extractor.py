@@ -13,6 +13,8 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
+from .whitening import Whitening
+
 __all__ = ["IMAGENET", "FeatureExtractor", "HeadedExtractor", "InputRule", "NetworkExtractor", "fingerprint_of"]
 
 
@@ -42,6 +44,8 @@ class FeatureExtractor(ABC):
     strided = False
     """Whether cells lie on every ``stride``-th pixel, from the first on; else they tile the picture."""
     rule: InputRule
+    whitening: Whitening | None = None
+    """What is known of the spread of its features, if anything."""
 
     def extract(self, images: Tensor) -> Tensor:
         """RGB images [B, 3, H, W] in [0, 1] → features [B, C, h, w]."""

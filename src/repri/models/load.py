@@ -12,7 +12,7 @@ import torch.nn as nn
 from torch import Tensor
 
 from .checkpoints import Checkpoint, load_exactly, read_checkpoint
-from .embedded import embedded_path
+from .embedded import embedded_path, embedded_whitening
 from .extractor import IMAGENET, FeatureExtractor, HeadedExtractor, NetworkExtractor
 from .fast import accelerate
 from .filters import FilterBank
@@ -66,7 +66,10 @@ def load_extractor(
     options: dict[str, Any] = {"combine": combine, "device": device}
     if name == "default":
         _refuse(name, weights=weights, **architecture)
-        name = str(embedded_path())
+        embedded = _load_trained(embedded_path(), None, layers, device=device, fast=fast, compile=compile)
+        if layers is None:
+            embedded.whitening = embedded_whitening()
+        return embedded
     if name.endswith(".safetensors"):
         return _load_trained(Path(name).expanduser(), weights, layers, device=device, fast=fast, compile=compile)
     if name == "filters":

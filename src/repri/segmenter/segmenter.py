@@ -16,7 +16,7 @@ from repri.data.images import IGNORE
 from repri.data.parallel import parallel, usable_cores
 from repri.data.resize import Geometry, geometry, resize_image, restore, step_of
 from repri.inference import InferenceConfig, guided, infer, infer_joint
-from repri.models import FeatureExtractor, load_extractor
+from repri.models import FeatureExtractor, Whitening, load_extractor
 
 from .inputs import Picture, Proportion, Shares, as_picture, check_names, load_shots, name_of, shares_of
 from .support import Support, build_support, cell_labels, presence_of, shows
@@ -26,6 +26,8 @@ __all__ = ["THREADS", "Segmentation", "Segmenter"]
 
 THREADS = min(4, usable_cores())
 """That read and finish pictures beside the network; more would only hold more of them in memory."""
+WHITE = 2.0
+"""Length of whitened features beside plain ones of length 1, where several classes are told apart."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +106,7 @@ class Segmenter:
         if tile is not None and tile < 2 * extractor.stride:
             raise ValueError(f"tile must be at least {2 * extractor.stride} pixels, got {tile}")
         self.refine, self.mirror, self.scales, self.tile, self.joint = refine, mirror, tuple(scales), tile, joint
+        self._device = torch.device(getattr(extractor, "device", "cpu"))
         self.classes: tuple[str, ...] = ()
         self._support: Support | None = None
 
@@ -139,7 +142,8 @@ class Segmenter:
             features.append(self._extract(view.image[None])[0])
             cells = (features[-1].shape[-2], features[-1].shape[-1])
             labels.append(cell_labels(mask, view.where, cells, self._step(cells, view.where), len(names)))
-        self.classes, self._support = names, build_support(features, labels, len(names))
+        self._support = build_support(features, labels, len(names), self.extractor.whitening)
+        self.classes = names
         return self
 
     def segment(self, image: Picture, proportion: Proportion | None = None) -> Segmentation:
@@ -153,7 +157,7 @@ class Segmenter:
         proportion: Proportion | None = None,
         on_error: Callable[[str, ValueError], None] | None = None,
     ) -> Iterator[Segmentation]:
-        """One result for each picture, in order; pictures are read ahead, ``batch`` of them are worked on at once.
+        """One result for each picture, in order; ``batch`` of them are worked on at once, as many wait to be taken.
 
         ``on_error`` is called with the name of a picture that cannot be used, and what is wrong with it; there is no
         result for it then. Without it, such a picture is an error.
@@ -163,28 +167,42 @@ class Segmenter:
         if batch < 1:
             raise ValueError(f"batch must be at least 1, got {batch}")
         shares = shares_of(proportion, self.classes)
+        # Pictures side by side, each with its share of torch's threads, keep the cores busier than all on each picture.
+        workers = min(batch, torch.get_num_threads()) if self._device.type == "cpu" else 1
+        threads = torch.get_num_threads()
         numbered = enumerate(images)
+        groups = iter(lambda: list(islice(numbered, -(-batch // workers))), [])
 
-        def load(item: tuple[int, Picture]) -> tuple[str, np.ndarray | ValueError]:
+        def work(group: list[tuple[int, Picture]]) -> list[Segmentation | tuple[str, ValueError]]:
+            return self._segment_group(group, shares)
+
+        try:
+            for found in parallel(work, groups, workers, 2, lambda: torch.set_num_threads(threads // workers)):
+                for result in found:
+                    if isinstance(result, Segmentation):
+                        yield result
+                    elif on_error is None:
+                        raise result[1]
+                    else:
+                        on_error(*result)
+        finally:
+            torch.set_num_threads(threads)  # what the workers set is also the default of threads to come
+
+    def _segment_group(
+        self, group: list[tuple[int, Picture]], shares: Shares
+    ) -> list[Segmentation | tuple[str, ValueError]]:
+        """Of each picture what was found, or its name and what is wrong with it."""
+        named = [(name_of(*item), item[1]) for item in group]
+        problems: dict[int, ValueError] = {}
+        pictures: dict[int, np.ndarray] = {}
+        for i, (_, picture) in enumerate(named):
             try:
-                return name_of(*item), as_picture(item[1])
+                pictures[i] = as_picture(picture)
             except ValueError as error:
-                return name_of(*item), error
-
-        def usable() -> Iterator[tuple[str, np.ndarray]]:
-            for name, picture in parallel(load, numbered, THREADS, ahead=2):
-                if isinstance(picture, np.ndarray):
-                    yield name, picture
-                elif on_error is None:
-                    raise picture
-                else:
-                    on_error(name, picture)
-
-        loaded = usable()
-        while group := list(islice(loaded, batch)):
-            maps = self._probabilities([picture for _, picture in group], shares)
-            whole = [(*item, *found) for item, found in zip(group, maps, strict=True)]
-            yield from map(self._result, whole)  # torch's own threads are enough
+                problems[i] = error
+        maps = self._probabilities(list(pictures.values()), shares) if pictures else []
+        found = {i: self._result((named[i][0], pictures[i], *m)) for i, m in zip(pictures, maps, strict=True)}
+        return [found[i] if i in found else (name, problems[i]) for i, (name, _) in enumerate(named)]
 
     def _probabilities(self, pictures: list[np.ndarray], shares: Shares) -> list[tuple[Tensor, Tensor, Tensor]]:
         """For each picture: probabilities [N, H, W] at its size, shares [N], presence [N]."""
@@ -282,13 +300,19 @@ class Segmenter:
                 probability = probability / probability.sum(1, keepdim=True).clamp_min(1)
         kept = F.interpolate(valid[:, None].float(), size=features.shape[-2:], mode="nearest")[:, 0].bool()
         presence = torch.stack([presence_of(features[i], kept[i], self._support) for i in range(tasks)])
+        if len(self.classes) > 1 and shares.point is None:  # what is rather not there is background; one class stays
+            there = (presence >= 0.5) | (presence == presence.amax(1, keepdim=True))
+            probability = probability * there[..., None, None]
         return probability, proportion, presence
 
     def _infer_joint(self, features: Tensor, valid: Tensor, point: list[float] | None) -> tuple[Tensor, Tensor]:
         support = self._support
         assert support is not None
         config = self.config if point is None else self.known
-        out = infer_joint(support.features, support.labels, features, len(self.classes), config, valid, point)
+        shots, queries = support.features, features
+        if support.known:  # kinds of objects are told apart by whitened features, objects from the rest by plain ones
+            shots, queries = (_with_white(f, support.whitening) for f in (shots, queries))
+        out = infer_joint(shots, support.labels, queries, len(self.classes), config, valid, point)
         return out.probability[:, 1:], out.proportion[:, 1:]
 
     def _infer_one(self, features: Tensor, valid: Tensor, n: int, shares: Shares) -> tuple[Tensor, Tensor]:
@@ -356,6 +380,12 @@ class Segmenter:
 
     def _extract(self, images: Tensor) -> Tensor:
         return self.extractor.extract(images).cpu()
+
+
+def _with_white(features: Tensor, whitening: Whitening) -> Tensor:
+    """[T, C, h, w] → [T, C + r, h, w] of unit features and, WHITE times as long, whitened ones."""
+    white = torch.stack([whitening.rows(f).T.unflatten(1, f.shape[-2:]) for f in features])
+    return torch.cat([F.normalize(features.float(), dim=1), WHITE * white], 1)
 
 
 def _expected_iou(probability: Tensor, mask: Tensor) -> float:

@@ -11,10 +11,16 @@ from torch import Tensor
 
 from repri.data.images import IGNORE
 from repri.data.resize import Geometry
+from repri.models import Whitening, whitening_of
 
 __all__ = ["Support", "build_support", "cell_labels", "presence_of", "shows", "statistic"]
 
-PRESENT_SHARE, PRESENT_SLOPE, PRESENT_MIDDLE = 0.02, 8.0, 0.75
+SHARE = 0.02
+"""Of a picture's cells, the most similar ones, that stand for the object if it is there."""
+KNOWN = (7.6, 0.28)
+"""Slope and middle of the score, where the spread of the features is known (``benchmarks/own_images.py presence``)."""
+GUESSED = (4.0, 0.3)
+"""And where it must be guessed from the annotated pictures."""
 
 
 class Support(NamedTuple):
@@ -22,10 +28,11 @@ class Support(NamedTuple):
     """[K, C, h, w], zero where a picture has no cell."""
     labels: Tensor
     """[K, h, w]: 0 … N and 255, or soft values of the one class."""
-    prototypes: Tensor
-    """[N + 1, C] mean directions of the background and the classes."""
-    margins: Tensor
-    """[N, 2] mean of cos(z, wₙ) − cos(z, v) over the class's own cells, and over the background's."""
+    whitening: Whitening
+    known: bool
+    """Whether the whitening came with the extractor, and is no guess from these few pictures."""
+    objects: Tensor
+    """[N, r] mean directions of the classes, whitened."""
 
 
 def shows(mask: np.ndarray, n: int, classes: int) -> bool:
@@ -63,7 +70,9 @@ def cell_labels(mask: np.ndarray, where: Geometry, cells: tuple[int, int], step:
     return ids
 
 
-def build_support(features: list[Tensor], labels: list[Tensor], classes: int) -> Support:
+def build_support(
+    features: list[Tensor], labels: list[Tensor], classes: int, whitening: Whitening | None = None
+) -> Support:
     """From features [C, h, w] and labels [h, w] of pictures that may differ in size."""
     height, width = (max(f.shape[axis] for f in features) for axis in (-2, -1))
     cells = features[0].new_zeros(len(features), features[0].shape[0], height, width)
@@ -71,34 +80,23 @@ def build_support(features: list[Tensor], labels: list[Tensor], classes: int) ->
     for i, (feature, label) in enumerate(zip(features, labels, strict=True)):
         cells[i, :, : feature.shape[-2], : feature.shape[-1]] = feature
         stacked[i, : label.shape[0], : label.shape[1]] = label
-    return _summary(cells, stacked, classes)
-
-
-def _summary(features: Tensor, labels: Tensor, classes: int) -> Support:
-    rows = F.normalize(features.float(), dim=1).movedim(1, -1).flatten(0, 2)  # [M, C]
-    flat = labels.flatten().float()
+    rows = F.normalize(cells.float(), dim=1).movedim(1, -1).flatten(0, 2)  # [M, C]
+    flat = stacked.flatten().float()
     known = flat != IGNORE
+    spread = whitening_of(rows[known]) if whitening is None else whitening
+    white = spread.rows(rows.T)
     weights = [torch.where(known, (flat if classes == 1 else (flat == n).float()), 0.0) for n in range(1, classes + 1)]
-    background = torch.where(known, 1 - torch.stack(weights).sum(0), 0.0).clamp_min(0)
-    means = torch.stack([(w[:, None] * rows).sum(0) / w.sum().clamp_min(1e-12) for w in (background, *weights)])
-    prototypes = F.normalize(means, dim=1)
-    margins = []
-    for n, w in enumerate(weights, 1):
-        margin = rows @ (prototypes[n] - prototypes[0])
-        margins.append(torch.stack([(margin * v).sum() / v.sum().clamp_min(1e-12) for v in (w, background)]))
-    return Support(features, labels, prototypes, torch.stack(margins))
+    objects = F.normalize(torch.stack(weights) @ white, dim=1)
+    return Support(cells, stacked, spread, whitening is not None, objects)
 
 
 def statistic(features: Tensor, valid: Tensor, support: Support) -> Tensor:
-    """[N]: how far the most similar cells of a picture [C, h, w] are on the way from the support's background (0) to
-    its objects (1), by cos(z, wₙ) − cos(z, v)."""
-    rows = F.normalize(features.float(), dim=0)[:, valid]  # [C, M]
-    margin = (support.prototypes[1:] - support.prototypes[:1]) @ rows  # [N, M]
-    top = margin.topk(max(1, round(PRESENT_SHARE * margin.shape[1])), dim=1).values.mean(1)
-    inside, outside = support.margins.unbind(1)
-    return (top - outside) / (inside - outside).clamp_min(1e-6)
+    """[N]: mean cosine of the most similar cells of a picture [C, h, w] to each class, whitened."""
+    cosines = support.objects @ support.whitening.rows(features[:, valid]).T  # [N, M]
+    return cosines.topk(max(1, round(SHARE * cosines.shape[1])), dim=1).values.mean(1)
 
 
 def presence_of(features: Tensor, valid: Tensor, support: Support) -> Tensor:
-    """[N]: how probable it is that each class is in a picture of features [C, h, w]."""
-    return torch.sigmoid(PRESENT_SLOPE * (statistic(features, valid, support) - PRESENT_MIDDLE))
+    """[N]: how probable it is that a picture of features [C, h, w] shows each class, if every other picture does."""
+    slope, middle = KNOWN if support.known else GUESSED
+    return torch.sigmoid(slope * (statistic(features, valid, support) - middle))

@@ -1,0 +1,53 @@
+"""How the embedded model's features spread over PASCAL's training images, into the package. No labels are used.
+
+python benchmarks/whiten.py --root data/pascal
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import save_file
+
+from repri import load_extractor
+from repri.data.open import open_dataset
+from repri.data.resize import geometry, resize_image
+from repri.download import file_sha256
+from repri.files import atomic
+from repri.models import embedded, whitening_of
+
+CELLS = 60
+"""Taken of each picture."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--root", required=True)
+    parser.add_argument("--images", type=int, default=2000)
+    options = parser.parse_args()
+    extractor = load_extractor(str(embedded.EMBEDDED))
+    data = open_dataset("pascal", options.root, "train", "clean")
+    chosen = random.Random(0).sample(data.samples, options.images)
+    draw = torch.Generator().manual_seed(0)
+    rows = []
+    for sample in chosen:
+        picture = data.image(sample.id)
+        where = geometry(picture.shape[:2], "clean", extractor.rule.size, extractor.rule.multiple)
+        cells = F.normalize(extractor.extract(resize_image(picture, where)[None])[0].flatten(1), dim=0).T
+        rows.append(cells[torch.randperm(len(cells), generator=draw)[:CELLS]])
+    found = whitening_of(torch.cat(rows))
+    with atomic(embedded.WHITENING) as temporary:
+        save_file({"mean": found.mean.half(), "basis": found.basis.half().contiguous()}, temporary)
+    digest = file_sha256(embedded.WHITENING)
+    source = Path(embedded.__file__)
+    source.write_text(re.sub(r'WHITENING_SHA256 = ".*', f'WHITENING_SHA256 = "{digest}"', source.read_text()))
+    print(f"{embedded.WHITENING}: {embedded.WHITENING.stat().st_size / 1e3:.0f} kB, sha256 {digest}")
+
+
+if __name__ == "__main__":
+    main()

@@ -245,7 +245,8 @@ def show_presence(data: Dataset, extractor, options) -> None:
                 features, valid = seg._extract(view.image[None])[0], view.where.valid()
                 kept = F.interpolate(valid[None, None].float(), size=features.shape[-2:], mode="nearest")[0, 0].bool()
                 assert seg._support is not None
-                value, score = (float(f(features, kept, seg._support)) for f in (statistic, presence_of))
+                white = seg._white(features, view)
+                value, score = (float(f(white, kept, seg._support)) for f in (statistic, presence_of))
                 values.append((value, score, truth, shots))
     t, _, y, _ = torch.tensor(found["training"]).unbind(1)
     slope, middle = torch.tensor(5.0, requires_grad=True), torch.tensor(0.3, requires_grad=True)
@@ -280,7 +281,7 @@ def remembered(extract: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[tor
     return again
 
 
-def calibration(p: torch.Tensor, y: torch.Tensor, bins: int = 10) -> float:
+def calibration(p: torch.Tensor, y: torch.Tensor, bins: int = 5) -> float:
     """Expected calibration error."""
     place = (p * bins).long().clamp_max(bins - 1)
     total = 0.0

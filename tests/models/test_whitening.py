@@ -19,7 +19,7 @@ def test_strong_directions_are_held_down():
     rows = F.normalize(noise, dim=1)
     found = whitening_of(rows)
     assert found.basis.shape == (16, 16)
-    white = found.rows(rows.T)
+    white = found(rows.T).T
 
     def told_apart(x):
         """How often a row is more alike to one of its kind than to one of the other."""

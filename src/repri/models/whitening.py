@@ -24,10 +24,11 @@ class Whitening(NamedTuple):
     basis: Tensor
     """[C, r]: principal directions, each over the standard deviation along it."""
 
-    def rows(self, features: Tensor) -> Tensor:
-        """Features [C, …] → unit rows [M, r], one for each place."""
+    def __call__(self, features: Tensor) -> Tensor:
+        """Features [C, …] → [r, …], of length 1 at each place."""
         unit = F.normalize(features.float().flatten(1), dim=0)
-        return F.normalize((unit.T - self.mean) @ self.basis, dim=1)
+        white = F.normalize(self.basis.T @ (unit - self.mean[:, None]), dim=0)
+        return white.reshape(-1, *features.shape[1:])
 
 
 def whitening_of(rows: Tensor, rank: int = RANK) -> Whitening:

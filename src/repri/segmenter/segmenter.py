@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -16,10 +17,10 @@ from repri.data.images import IGNORE
 from repri.data.parallel import parallel, usable_cores
 from repri.data.resize import Geometry, geometry, resize_image, restore, step_of
 from repri.inference import InferenceConfig, guided, infer, infer_joint
-from repri.models import FeatureExtractor, Whitening, load_extractor
+from repri.models import FeatureExtractor, load_extractor
 
 from .inputs import Picture, Proportion, Shares, as_picture, check_names, load_shots, name_of, shares_of
-from .support import Support, build_support, cell_labels, presence_of, shows
+from .support import Support, build_support, cell_labels, on_one_grid, presence_of, shows
 from .tiles import starts, window
 
 __all__ = ["THREADS", "Segmentation", "Segmenter"]
@@ -136,13 +137,14 @@ class Segmenter:
         for n, name in enumerate(names, 1):
             if not any(shows(mask, n, len(names)) for mask in maps):
                 raise ValueError(f"no mask shows {name!r}: mark it in at least one picture")
-        features, labels = [], []
+        features, white, labels = [], [], []
         for image, mask in zip(images, maps, strict=True):
             view = self._view(image)
             features.append(self._extract(view.image[None])[0])
+            white.append(self._white(features[-1], view))
             cells = (features[-1].shape[-2], features[-1].shape[-1])
             labels.append(cell_labels(mask, view.where, cells, self._step(cells, view.where), len(names)))
-        self._support = build_support(features, labels, len(names), self.extractor.whitening)
+        self._support = build_support(features, white, labels, len(names))
         self.classes = names
         return self
 
@@ -249,14 +251,14 @@ class Segmenter:
             found = self._extract(torch.stack([views[i].image for i in places]))
             features |= dict(zip(places, found, strict=True))
         sizes = [(features[i].shape[-2], features[i].shape[-1]) for i in views]
-        height, width = (max(side) for side in zip(*sizes, strict=True))
-        grid = next(iter(features.values())).new_zeros(len(views), self.extractor.channels, height, width)
-        valid = torch.zeros(len(views), height, width, dtype=torch.bool)
-        for row, (i, (h, w)) in enumerate(zip(views, sizes, strict=True)):
-            grid[row, :, :h, :w] = features[i]
-            real = views[i].where.valid()[None, None].float()
-            valid[row, :h, :w] = F.interpolate(real, size=(h, w), mode="nearest")[0, 0].bool()
-        probability, proportion, presence = self._infer(grid, valid, shares)
+        grid = on_one_grid([features[i] for i in views])
+        white = on_one_grid([self._white(features[i], view) for i, view in views.items()])
+        real = [
+            F.interpolate(v.where.valid()[None, None].float(), size)
+            for v, size in zip(views.values(), sizes, strict=True)
+        ]
+        valid = on_one_grid([r[0, 0].bool() for r in real], False)
+        probability, proportion, presence = self._infer(grid, white, valid, shares)
         maps = [p[:, :h, :w].cpu() for p, (h, w) in zip(probability, sizes, strict=True)]
         return maps, proportion, presence
 
@@ -271,47 +273,48 @@ class Segmenter:
         corners = [(top, left) for top in starts(height, side[0]) for left in starts(width, side[1])]
         views = [self._view(picture[top : top + side[0], left : left + side[1]], scale) for top, left in corners]
         features = torch.stack([self._extract(view.image[None])[0] for view in views])  # [n, C, h, w]
-        together = features.movedim(0, 1).flatten(1, 2)[None]  # [1, C, n·h, w]
+        white = torch.stack(list(map(self._white, features, views)))
+        together, whitened = (f.movedim(0, 1).flatten(1, 2)[None] for f in (features, white))  # [1, C, n·h, w]
         valid = torch.stack([view.where.valid() for view in views])
         cells = F.interpolate(valid[None].float(), size=features.shape[-2:], mode="nearest")[0].bool()
-        probability, proportion, presence = self._infer(together, cells.flatten(0, 1)[None], shares)
+        probability, proportion, presence = self._infer(together, whitened, cells.flatten(0, 1)[None], shares)
         maps = probability[0].unflatten(1, (len(views), -1)).movedim(1, 0).cpu()  # [n, N, h, w]
         total = torch.zeros(len(self.classes), height, width)
         weight = torch.zeros(height, width)
         weights = window(side[0])[:, None] * window(side[1])
-        for (top, left), view, map in zip(corners, views, maps, strict=True):
-            step = self._step((map.shape[-2], map.shape[-1]), view.where)
+        for (top, left), view, found in zip(corners, views, maps, strict=True):
+            step = self._step((found.shape[-2], found.shape[-1]), view.where)
             place = (slice(top, top + side[0]), slice(left, left + side[1]))
-            total[:, place[0], place[1]] += restore(map, view.where, step) * weights
+            total[:, place[0], place[1]] += restore(found, view.where, step) * weights
             weight[place] += weights
         full = total / weight
         return full.flip(-1) if mirrored else full, proportion[0], presence[0]
 
-    def _infer(self, features: Tensor, valid: Tensor, shares: Shares) -> tuple[Tensor, Tensor, Tensor]:
-        """T queries [T, C, h, w] → probabilities [T, N, h, w], shares [T, N], presence [T, N]."""
+    def _infer(self, features: Tensor, white: Tensor, valid: Tensor, shares: Shares) -> tuple[Tensor, Tensor, Tensor]:
+        """T queries [T, C, h, w], whitened [T, r, h, w] → probabilities [T, N, h, w], shares and presence [T, N]."""
         assert self._support is not None
-        tasks = len(features)
         if len(self.classes) > 1 and self.joint:
-            probability, proportion = self._infer_joint(features, valid, shares.point)
+            probability, proportion = self._infer_joint(features, white, valid, shares.point)
         else:
             found = [self._infer_one(features, valid, n, shares) for n in range(1, len(self.classes) + 1)]
             probability, proportion = (torch.stack(values, 1) for values in zip(*found, strict=True))
             if len(self.classes) > 1:  # each against its own background: what they claim together is at most all
                 probability = probability / probability.sum(1, keepdim=True).clamp_min(1)
-        kept = F.interpolate(valid[:, None].float(), size=features.shape[-2:], mode="nearest")[:, 0].bool()
-        presence = torch.stack([presence_of(features[i], kept[i], self._support) for i in range(tasks)])
+        presence = torch.stack([presence_of(*query, self._support) for query in zip(white, valid, strict=True)])
         if len(self.classes) > 1 and shares.point is None:  # what is rather not there is background; one class stays
             there = (presence >= 0.5) | (presence == presence.amax(1, keepdim=True))
             probability = probability * there[..., None, None]
         return probability, proportion, presence
 
-    def _infer_joint(self, features: Tensor, valid: Tensor, point: list[float] | None) -> tuple[Tensor, Tensor]:
+    def _infer_joint(
+        self, features: Tensor, white: Tensor, valid: Tensor, point: list[float] | None
+    ) -> tuple[Tensor, Tensor]:
+        """Kinds of objects are told apart by whitened features, objects from the rest by plain ones."""
         support = self._support
         assert support is not None
         config = self.config if point is None else self.known
-        shots, queries = support.features, features
-        if support.known:  # kinds of objects are told apart by whitened features, objects from the rest by plain ones
-            shots, queries = (_with_white(f, support.whitening) for f in (shots, queries))
+        both = ((support.features, support.white), (features, white))
+        shots, queries = (torch.cat([F.normalize(f, dim=1), WHITE * w], 1) for f, w in both)
         out = infer_joint(shots, support.labels, queries, len(self.classes), config, valid, point)
         return out.probability[:, 1:], out.proportion[:, 1:]
 
@@ -381,11 +384,23 @@ class Segmenter:
     def _extract(self, images: Tensor) -> Tensor:
         return self.extractor.extract(images).cpu()
 
+    def _white(self, features: Tensor, view: _View) -> Tensor:
+        """[r, h, w] whitened features beside [C, h, w]: of the embedded model, if nothing is known of how the
+        extractor's spread."""
+        if self.extractor.whitening is not None:
+            return self.extractor.whitening(features)
+        judge, image = _judge(self._device), view.image[None]
+        assert judge.whitening is not None
+        scale = judge.rule.size / max(image.shape[-2:])
+        size = [max(1, round(side * scale)) for side in image.shape[-2:]]
+        found = judge.extract(F.interpolate(image, size, mode="bilinear", antialias=True))[0].cpu()
+        return F.normalize(F.interpolate(judge.whitening(found)[None], features.shape[-2:], mode="bilinear")[0], dim=0)
 
-def _with_white(features: Tensor, whitening: Whitening) -> Tensor:
-    """[T, C, h, w] → [T, C + r, h, w] of unit features and, WHITE times as long, whitened ones."""
-    white = torch.stack([whitening.rows(f).T.unflatten(1, f.shape[-2:]) for f in features])
-    return torch.cat([F.normalize(features.float(), dim=1), WHITE * white], 1)
+
+@lru_cache(1)
+def _judge(device: torch.device) -> FeatureExtractor:
+    """The embedded model, which tells kinds of objects apart for extractors that have no whitening."""
+    return load_extractor(device=device)
 
 
 def _expected_iou(probability: Tensor, mask: Tensor) -> float:

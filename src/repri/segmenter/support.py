@@ -11,16 +11,13 @@ from torch import Tensor
 
 from repri.data.images import IGNORE
 from repri.data.resize import Geometry
-from repri.models import Whitening, whitening_of
 
-__all__ = ["Support", "build_support", "cell_labels", "presence_of", "shows", "statistic"]
+__all__ = ["Support", "build_support", "cell_labels", "on_one_grid", "presence_of", "shows", "statistic"]
 
 SHARE = 0.02
 """Of a picture's cells, the most similar ones, that stand for the object if it is there."""
-KNOWN = (7.6, 0.28)
-"""Slope and middle of the score, where the spread of the features is known (``benchmarks/own_images.py presence``)."""
-GUESSED = (4.0, 0.3)
-"""And where it must be guessed from the annotated pictures."""
+SLOPE, MIDDLE = 6.7, 0.31
+"""Of the score: ``benchmarks/own_images.py presence``."""
 
 
 class Support(NamedTuple):
@@ -28,11 +25,10 @@ class Support(NamedTuple):
     """[K, C, h, w], zero where a picture has no cell."""
     labels: Tensor
     """[K, h, w]: 0 … N and 255, or soft values of the one class."""
-    whitening: Whitening
-    known: bool
-    """Whether the whitening came with the extractor, and is no guess from these few pictures."""
+    white: Tensor
+    """[K, r, h, w] whitened features, by which kinds of objects are told apart."""
     objects: Tensor
-    """[N, r] mean directions of the classes, whitened."""
+    """[N, r] their mean directions over the classes' cells."""
 
 
 def shows(mask: np.ndarray, n: int, classes: int) -> bool:
@@ -70,33 +66,30 @@ def cell_labels(mask: np.ndarray, where: Geometry, cells: tuple[int, int], step:
     return ids
 
 
-def build_support(
-    features: list[Tensor], labels: list[Tensor], classes: int, whitening: Whitening | None = None
-) -> Support:
-    """From features [C, h, w] and labels [h, w] of pictures that may differ in size."""
-    height, width = (max(f.shape[axis] for f in features) for axis in (-2, -1))
-    cells = features[0].new_zeros(len(features), features[0].shape[0], height, width)
-    stacked = torch.full((len(features), height, width), IGNORE, dtype=labels[0].dtype)
-    for i, (feature, label) in enumerate(zip(features, labels, strict=True)):
-        cells[i, :, : feature.shape[-2], : feature.shape[-1]] = feature
-        stacked[i, : label.shape[0], : label.shape[1]] = label
-    rows = F.normalize(cells.float(), dim=1).movedim(1, -1).flatten(0, 2)  # [M, C]
-    flat = stacked.flatten().float()
+def build_support(features: list[Tensor], white: list[Tensor], labels: list[Tensor], classes: int) -> Support:
+    """From features [C, h, w], whitened ones [r, h, w] and labels [h, w] of pictures that may differ in size."""
+    cells, whitened, stacked = on_one_grid(features), on_one_grid(white), on_one_grid(labels, IGNORE)
+    flat, rows = stacked.flatten().float(), whitened.movedim(1, -1).flatten(0, 2)  # [M], [M, r]
     known = flat != IGNORE
-    spread = whitening_of(rows[known]) if whitening is None else whitening
-    white = spread.rows(rows.T)
     weights = [torch.where(known, (flat if classes == 1 else (flat == n).float()), 0.0) for n in range(1, classes + 1)]
-    objects = F.normalize(torch.stack(weights) @ white, dim=1)
-    return Support(cells, stacked, spread, whitening is not None, objects)
+    return Support(cells, stacked, whitened, F.normalize(torch.stack(weights) @ rows, dim=1))
 
 
-def statistic(features: Tensor, valid: Tensor, support: Support) -> Tensor:
-    """[N]: mean cosine of the most similar cells of a picture [C, h, w] to each class, whitened."""
-    cosines = support.objects @ support.whitening.rows(features[:, valid]).T  # [N, M]
+def on_one_grid(maps: list[Tensor], rest: float = 0) -> Tensor:
+    """Maps [..., hᵢ, wᵢ] → [T, ..., h, w] of the largest sides, ``rest`` where one has no cell."""
+    height, width = (max(m.shape[axis] for m in maps) for axis in (-2, -1))
+    grid = maps[0].new_full((len(maps), *maps[0].shape[:-2], height, width), rest)
+    for place, m in zip(grid, maps, strict=True):
+        place[..., : m.shape[-2], : m.shape[-1]] = m
+    return grid
+
+
+def statistic(white: Tensor, valid: Tensor, support: Support) -> Tensor:
+    """[N]: mean cosine to each class of those cells of a picture [r, h, w], whitened, that are most similar to it."""
+    cosines = support.objects @ white[:, valid]  # [N, M]
     return cosines.topk(max(1, round(SHARE * cosines.shape[1])), dim=1).values.mean(1)
 
 
-def presence_of(features: Tensor, valid: Tensor, support: Support) -> Tensor:
-    """[N]: how probable it is that a picture of features [C, h, w] shows each class, if every other picture does."""
-    slope, middle = KNOWN if support.known else GUESSED
-    return torch.sigmoid(slope * (statistic(features, valid, support) - middle))
+def presence_of(white: Tensor, valid: Tensor, support: Support) -> Tensor:
+    """[N]: how probable it is that a picture shows each class, if every other picture does."""
+    return torch.sigmoid(SLOPE * (statistic(white, valid, support) - MIDDLE))

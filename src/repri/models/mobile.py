@@ -8,6 +8,8 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
+from .layered import Layered
+
 __all__ = ["STAGES", "CompactNet", "MobileNet"]
 
 STAGES = {
@@ -47,7 +49,7 @@ class InvertedResidual(nn.Module):
         return x + y if self.shortcut else y
 
 
-class MobileNet(nn.Module):
+class MobileNet(Layered):
     """Images [B, 3, H, W] → ``{"layer1": …, "layer4": [B, 320, h, w]}``, as our other backbones.
 
     ``dilated``  stride 16 (layer4 dilated by 2), or the classifier's stride 32
@@ -63,8 +65,6 @@ class MobileNet(nn.Module):
             bn_eps = 1e-3 if name.startswith("efficientnet") else 1e-5
         self.channels: dict[str, int] = {}
         self.strides: dict[str, int] = {}
-        self.last = "layer4"
-        """Layers beyond it are not computed."""
         channels, total = STEM, 2
         for i, stages in enumerate(STAGES[name]):
             blocks: list[nn.Module] = [_convolution(3, STEM, 3, 2, bn_eps=bn_eps)] if i == 0 else []
@@ -78,14 +78,6 @@ class MobileNet(nn.Module):
             self.add_module(f"layer{i}", nn.Sequential(*blocks))
             if i:
                 self.channels[f"layer{i}"], self.strides[f"layer{i}"] = channels, total
-
-    def forward(self, x: Tensor) -> dict[str, Tensor]:
-        x, outputs = self.get_submodule("layer0")(x), {}
-        for name in self.channels:
-            outputs[name] = x = self.get_submodule(name)(x)
-            if name == self.last:
-                break
-        return outputs
 
 
 class CompactNet(nn.Module):

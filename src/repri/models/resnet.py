@@ -7,11 +7,13 @@ those load as they are.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
+
+from .layered import Layered
 
 __all__ = ["DEPTHS", "ResNet"]
 
@@ -50,7 +52,7 @@ class Bottleneck(nn.Module):
         return F.relu(x, inplace=True)
 
 
-class ResNet(nn.Module):
+class ResNet(Layered):
     """Images [B, 3, H, W] → the output of each layer, ``{"layer1": …, "layer4": [B, 2048, h, w]}``.
 
     ``stem``       ``"deep"``: three 3×3 convolutions, 64-64-128; ``"plain"``: one 7×7, 64
@@ -59,7 +61,6 @@ class ResNet(nn.Module):
     ``classes``    adds the ImageNet head ``fc``, for :meth:`classify`
     """
 
-    channels: ClassVar = {"layer1": 256, "layer2": 512, "layer3": 1024, "layer4": 2048}
     strided = True
 
     def __init__(
@@ -98,18 +99,9 @@ class ResNet(nn.Module):
                 blocks.append(Bottleneck(channels, 64 * 2**i, stride, dilations[i], stride_in, norm))
                 channels = 4 * 64 * 2**i
             self.add_module(f"layer{i + 1}", nn.Sequential(*blocks))
+        self.channels = {"layer1": 256, "layer2": 512, "layer3": 1024, "layer4": 2048}
         self.strides = {"layer1": 4, "layer2": 8, "layer3": 8 if dilated else 16, "layer4": 8 if dilated else 32}
-        self.last = "layer4"
-        """Layers beyond it are not computed."""
         self.fc = None if classes is None else nn.Linear(channels, classes)
-
-    def forward(self, x: Tensor) -> dict[str, Tensor]:
-        x, outputs = self.layer0(x), {}
-        for name in self.channels:
-            outputs[name] = x = self.get_submodule(name)(x)
-            if name == self.last:
-                break
-        return outputs
 
     def classify(self, x: Tensor) -> Tensor:
         """Class logits [B, classes]."""

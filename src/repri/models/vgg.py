@@ -5,17 +5,16 @@ The five groups of convolutions are ``layer0`` … ``layer4``, as in the release
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch.nn as nn
-from torch import Tensor
+
+from .layered import Layered
 
 __all__ = ["GROUPS", "VGG16"]
 
 GROUPS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
 
 
-class VGG16(nn.Module):
+class VGG16(Layered):
     """Images [B, 3, H, W] → ``{"layer1": …, "layer4": [B, 512, h, w]}``.
 
     Each of the first four groups ends with its pooling, as in the published order of modules. If
@@ -23,13 +22,10 @@ class VGG16(nn.Module):
     8); else the stride is 16. Poolings round up, so that 417 pixels give 53 cells as in the ResNets.
     """
 
-    channels: ClassVar = {"layer1": 128, "layer2": 256, "layer3": 512, "layer4": 512}
-
     def __init__(self, batch_norm: bool = False, dilated: bool = True, bn_eps: float = 1e-5):
         super().__init__()
+        self.channels = {"layer1": 128, "layer2": 256, "layer3": 512, "layer4": 512}
         self.strides = {"layer1": 4, "layer2": 8, "layer3": 8 if dilated else 16, "layer4": 8 if dilated else 16}
-        self.last = "layer4"
-        """Layers beyond it are not computed."""
         channels = 3
         for i, widths in enumerate(GROUPS):
             dilation = 2 if i == 4 and dilated else 1
@@ -44,11 +40,3 @@ class VGG16(nn.Module):
             elif i == 3:
                 modules.append(nn.MaxPool2d(3, 1, 1))
             self.add_module(f"layer{i}", nn.Sequential(*modules))
-
-    def forward(self, x: Tensor) -> dict[str, Tensor]:
-        x, outputs = self.get_submodule("layer0")(x), {}
-        for name in self.channels:
-            outputs[name] = x = self.get_submodule(name)(x)
-            if name == self.last:
-                break
-        return outputs

@@ -168,10 +168,11 @@ def _sheet(records: Sequence[Record], overlays: bool) -> str:
         name = html.escape(record.name, quote=True)
         link = quote(record.name)
         target = f"overlays/{link}.jpg" if overlays else f"masks/{link}.png"
+        there = max(record.presence.values())
         share = ", ".join(f"{html.escape(k)} {100 * v:.0f} %" for k, v in record.proportion.items())
         tiles.append(
             f'<a href="{target}"><img loading="lazy" src="thumbnails/{link}.jpg" alt=""><b>{name}</b>'
-            f"<span>sure {100 * record.confidence:.0f} %<br>{share}</span></a>"
+            f"<span>sure {100 * record.confidence:.0f} %, there {100 * there:.0f} %<br>{share}</span></a>"
         )
     return PAGE.format(count=len(records), tiles="\n".join(tiles))
 

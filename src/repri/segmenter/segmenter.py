@@ -44,12 +44,13 @@ class Segmentation:
     probability: np.ndarray
     """[H, W] float32 of the object; [N, H, W] if there are several classes."""
     proportion: float | dict[str, float]
-    """Estimated (or given) share of the object in the picture; by name if there are several classes."""
+    """Estimated (or given) share of the object in the picture; by name if there are several classes, 0 of one that is
+    rather not there."""
     confidence: float
     """IoU that the probabilities themselves expect of the mask, mean over the classes found; 1 if none is."""
     presence: float | dict[str, float]
-    """How much the most similar part of the picture looks like the object, 0 to 1; by name if there are several
-    classes. Not calibrated: similar things score high too."""
+    """How probable it is that the picture shows the object, by what kind of thing its most similar part is, if every
+    other picture does; by name if there are several classes."""
 
     @property
     def present(self) -> bool:
@@ -170,8 +171,8 @@ class Segmenter:
             raise ValueError(f"batch must be at least 1, got {batch}")
         shares = shares_of(proportion, self.classes)
         # Pictures side by side, each with its share of torch's threads, keep the cores busier than all on each picture.
-        workers = min(batch, torch.get_num_threads()) if self._device.type == "cpu" else 1
         threads = torch.get_num_threads()
+        workers = min(batch, threads) if self._device.type == "cpu" else 1
         numbered = enumerate(images)
         groups = iter(lambda: list(islice(numbered, -(-batch // workers))), [])
 
@@ -179,7 +180,8 @@ class Segmenter:
             return self._segment_group(group, shares)
 
         try:
-            for found in parallel(work, groups, workers, 2, lambda: torch.set_num_threads(threads // workers)):
+            pool = 0 if batch == 1 else workers  # one picture at a time needs no thread beside this one
+            for found in parallel(work, groups, pool, 2, lambda: torch.set_num_threads(threads // workers)):
                 for result in found:
                     if isinstance(result, Segmentation):
                         yield result
@@ -236,8 +238,8 @@ class Segmenter:
             groups.setdefault((views[i].image.shape[1], views[i].image.shape[2]), []).append(i)
         if views:
             for i, *found in zip(views, *self._together(views, list(groups.values()), shares), strict=True):
-                where, map = views[i].where, found[0]
-                full = restore(map, where, self._step((map.shape[-2], map.shape[-1]), where))
+                where, cells = views[i].where, found[0]
+                full = restore(cells, where, self._step((cells.shape[-2], cells.shape[-1]), where))
                 results[i] = (full.flip(-1) if mirrored else full, found[1], found[2])
         return [result for result in results if result is not None]
 
@@ -303,7 +305,7 @@ class Segmenter:
         presence = torch.stack([presence_of(*query, self._support) for query in zip(white, valid, strict=True)])
         if len(self.classes) > 1 and shares.point is None:  # what is rather not there is background; one class stays
             there = (presence >= 0.5) | (presence == presence.amax(1, keepdim=True))
-            probability = probability * there[..., None, None]
+            probability, proportion = probability * there[..., None, None], proportion * there
         return probability, proportion, presence
 
     def _infer_joint(

@@ -302,15 +302,21 @@ def show_speed(data: Dataset, extractor, options) -> None:
     cat = next(c for c, name in data.classes.items() if name == "cat")
     seg.fit([p for p, _ in loaded], [np.where(m == IGNORE, IGNORE, m == cat).astype(np.uint8) for _, m in loaded])
     views = [seg._view(data.image(id)).image[None] for id in cats[5:55]]
-    for _ in range(2):  # the first time warms up
+    rates = []
+    for _ in range(6):
         start = time.perf_counter()
         for view in views:
             extractor.extract(view)
         bare = len(views) / (time.perf_counter() - start)
         start = time.perf_counter()
         done = sum(1 for _ in seg.segment_many(queries))
-        whole = done / (time.perf_counter() - start)
-    print(f"bare extractor {bare:.1f} pictures/s, segment_many {whole:.1f}: {whole / bare:.2f} of it")
+        rates.append((bare, done / (time.perf_counter() - start)))
+    bare, whole = np.median(rates[1:], 0)  # the first time warms up
+    ratios = [b / a for a, b in rates[1:]]
+    print(
+        f"bare extractor {bare:.1f} pictures/s, segment_many {whole:.1f} (medians of {len(ratios)}); "
+        f"{np.median(ratios):.2f} of it ({min(ratios):.2f} to {max(ratios):.2f})"
+    )
     before = peak_memory()
     for i, _ in enumerate(seg.segment_many(queries[j % len(queries)] for j in range(1000))):
         if i + 1 in (50, 200, 1000):

@@ -40,7 +40,9 @@ table official 5 "${RUNS_5:-5}"
 table clean 10 "${RUNS_10:-5}"
 side dinov2-560px --extractor "$dino" --size 560
 side dinov2-last2 --extractor "$dino" --layers=-2,-1
-side dinov2-single --extractor "$dino" --precision single
+for method in repri prototype; do # what half precision of the stored features costs, on one fold
+    evaluate dinov2-single-$method --extractor "$dino" --precision single --method $method --fold 0 --runs 5
+done
 side dinov2-layer11 --extractor "$dino" --layers=-2
 side dinov2-last3 --extractor "$dino" --layers=-3,-2,-1
 side dinov2-last4 --extractor "$dino" --layers=-4,-3,-2,-1

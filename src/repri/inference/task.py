@@ -17,6 +17,7 @@ __all__ = [
     "Problem",
     "SupportSet",
     "build_problem",
+    "on_one_grid",
     "resize_labels",
     "shot_labels",
     "stack_shots",
@@ -114,16 +115,19 @@ def stack_shots(features: Sequence[Tensor], masks: Sequence[Tensor]) -> tuple[Te
     """Shots of different shapes as one support set: K features [C, hₖ, wₖ] and masks [Hₖ, Wₖ] → [K, C, h, w]
     and labels [K, h, w] at feature size, unlabelled where a shot has no cell."""
     sizes = [(f.shape[-2], f.shape[-1]) for f in features]
-    height, width = max(h for h, _ in sizes), max(w for _, w in sizes)
     labels = [shot_labels(mask, size) for mask, size in zip(masks, sizes, strict=True)]
     if not any(((label > 0) & (label != IGNORE)).any() for label in labels):
         labels = [shot_labels(mask, size, area_labels) for mask, size in zip(masks, sizes, strict=True)]
-    cells = features[0].new_zeros(len(features), features[0].shape[0], height, width)
-    stacked = torch.full((len(features), height, width), float(IGNORE))
-    for i, ((h, w), feature, label) in enumerate(zip(sizes, features, labels, strict=True)):
-        cells[i, :, :h, :w] = feature
-        stacked[i, :h, :w] = label
-    return cells, stacked
+    return on_one_grid(features), on_one_grid(labels, IGNORE)
+
+
+def on_one_grid(maps: Sequence[Tensor], rest: float = 0) -> Tensor:
+    """Maps [..., hᵢ, wᵢ] → [T, ..., h, w] of the largest sides, ``rest`` where one has no cell."""
+    height, width = (max(m.shape[axis] for m in maps) for axis in (-2, -1))
+    grid = maps[0].new_full((len(maps), *maps[0].shape[:-2], height, width), rest)
+    for place, m in zip(grid, maps, strict=True):
+        place[..., : m.shape[-2], : m.shape[-1]] = m
+    return grid
 
 
 def shot_labels(

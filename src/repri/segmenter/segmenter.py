@@ -17,10 +17,11 @@ from repri.data.images import IGNORE
 from repri.data.parallel import parallel, usable_cores
 from repri.data.resize import Geometry, geometry, resize_image, restore, step_of
 from repri.inference import InferenceConfig, guided, infer, infer_joint
+from repri.inference.task import on_one_grid
 from repri.models import FeatureExtractor, load_extractor
 
 from .inputs import Picture, Proportion, Shares, as_picture, check_names, load_shots, name_of, shares_of
-from .support import Support, build_support, cell_labels, on_one_grid, presence_of, shows
+from .support import Support, build_support, cell_labels, presence_of, shows
 from .tiles import starts, window
 
 __all__ = ["THREADS", "Segmentation", "Segmenter"]

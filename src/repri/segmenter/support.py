@@ -11,8 +11,9 @@ from torch import Tensor
 
 from repri.data.images import IGNORE
 from repri.data.resize import Geometry
+from repri.inference.task import on_one_grid
 
-__all__ = ["Support", "build_support", "cell_labels", "on_one_grid", "presence_of", "shows", "statistic"]
+__all__ = ["Support", "build_support", "cell_labels", "presence_of", "shows", "statistic"]
 
 SHARE = 0.02
 """Of a picture's cells, the most similar ones, that stand for the object if it is there."""
@@ -73,15 +74,6 @@ def build_support(features: list[Tensor], white: list[Tensor], labels: list[Tens
     known = flat != IGNORE
     weights = [torch.where(known, (flat if classes == 1 else (flat == n).float()), 0.0) for n in range(1, classes + 1)]
     return Support(cells, stacked, whitened, F.normalize(torch.stack(weights) @ rows, dim=1))
-
-
-def on_one_grid(maps: list[Tensor], rest: float = 0) -> Tensor:
-    """Maps [..., hᵢ, wᵢ] → [T, ..., h, w] of the largest sides, ``rest`` where one has no cell."""
-    height, width = (max(m.shape[axis] for m in maps) for axis in (-2, -1))
-    grid = maps[0].new_full((len(maps), *maps[0].shape[:-2], height, width), rest)
-    for place, m in zip(grid, maps, strict=True):
-        place[..., : m.shape[-2], : m.shape[-1]] = m
-    return grid
 
 
 def statistic(white: Tensor, valid: Tensor, support: Support) -> Tensor:

@@ -13,7 +13,7 @@ from repri.data.open import open_dataset
 from repri.data.resize import geometry
 from repri.data.scenes import make_task
 from repri.experiments.demo import photographs, scenes
-from repri.segmenter.inputs import as_masks, as_picture, load_shots
+from repri.segmenter.inputs import as_masks, as_picture, load_shots, shares_of
 from repri.segmenter.support import cell_labels
 from repri.segmenter.tiles import starts, window
 
@@ -44,7 +44,6 @@ def test_the_object_is_found(pair, fitted):
     assert np.array_equal(found.mask == 1, found.probability > 0.5)
     assert 0 < found.proportion < 1
     assert 0 < found.confidence <= 1
-    assert 0 < found.presence < 1
 
 
 def test_every_kind_of_picture_gives_the_same(pair, fitted, tmp_path):
@@ -331,15 +330,57 @@ def test_names_and_boxes_that_are_wrong(pair):
 
 
 def test_torch_keeps_its_threads(pair, fitted):
+    """Also if a call begins in a new thread while another one is under way, and ends after it."""
     before = torch.get_num_threads()
-    for found in fitted.segment_many([pair[1].image] * 3, batch=2):
-        assert found.mask.any()
-        assert torch.get_num_threads() == before
-    seen = []
-    thread = threading.Thread(target=lambda: seen.append(torch.get_num_threads()))
+    torch.set_num_threads(2)
+    try:
+        first = fitted.segment_many([pair[1].image] * 4, batch=2)
+        next(first)
+        seen = []
+
+        def other():
+            seen.append(len(list(fitted.segment_many([pair[1].image] * 2, batch=2))))
+
+        run_in_thread(other)
+        assert seen == [2]
+        assert len(list(first)) == 3
+        run_in_thread(lambda: seen.append(torch.get_num_threads()))
+        assert seen == [2, 2]
+    finally:
+        torch.set_num_threads(before)
+
+
+def run_in_thread(function):
+    thread = threading.Thread(target=function)
     thread.start()
     thread.join()
-    assert seen == [before]
+
+
+def test_fitting_anew_leaves_what_is_under_way(pair):
+    (image, mask), (query, _) = pair
+    seg = Segmenter("filters", refine=False).fit(image, mask)
+    expected = seg.segment(query).mask
+    found = []
+    for result in seg.segment_many([query] * 6, batch=2):
+        found.append(result.mask)
+        seg.fit({"a": (image, mask), "b": (image, 1 - mask)})
+    assert all(np.array_equal(mask, expected) for mask in found)
+
+
+@pytest.mark.parametrize("joint", [True, False])
+def test_an_absent_class_leaves_its_pixels_to_the_others(joint):
+    seg = Segmenter("filters", joint=joint)
+    seg.classes = ("cat", "dog")
+    free, given = (shares_of(p, seg.classes) for p in (None, {"cat": 0.2, "dog": 0.2}))
+    claims = torch.tensor([0.4, 0.55])[:, None, None] if joint else torch.tensor([0.9, 0.95])[:, None, None]
+    shares, presence = torch.tensor([0.2, 0.3]), torch.tensor([0.9, 0.2])
+    probability, proportion, _ = seg._one_map(claims, shares, presence, free)
+    assert probability[0].item() == pytest.approx(0.4 / 0.45 if joint else 0.9)
+    assert probability[1].item() == proportion[1].item() == 0
+    probability, proportion, _ = seg._one_map(claims, shares, presence, given)
+    assert (probability > 0).all()
+    assert (probability.sum(0) <= 1 + 1e-6).all()
+    assert torch.equal(proportion, shares)
 
 
 def test_a_class_that_is_not_there_is_not_marked():

@@ -57,8 +57,6 @@ class Mask(NamedTuple):
     """[H, W] at its own."""
     where: Geometry
     """How the two belong together."""
-    proportion: float
-    """π*₁ at feature size, strictly between 0 and 1."""
 
 
 def images_of(dataset: Dataset, tasks: TaskList) -> list:
@@ -106,12 +104,18 @@ def _scores(
         cells = store.get(dataset[id].image).shape[-2:]
         return _mask(dataset, id, class_id, store, (cells[0], cells[1]))
 
-    def load(task: Task) -> tuple[list[Tensor], list[Mask]]:
-        ids = (*task.support, task.query)
-        return [store.get(dataset[id].image) for id in ids], [mask(id, task.class_id) for id in ids]
+    @lru_cache(MASKS_KEPT)
+    def share(id: str, class_id: int) -> float:
+        cells = store.get(dataset[id].image).shape[-2:]
+        return _true_share(mask(id, class_id).full, (cells[0], cells[1]))
 
-    for features, masks in parallel(load, tasks, workers=1):
-        yield _score(features, masks, method, store.extractor, protocol)
+    def load(task: Task) -> tuple[list[Tensor], list[Mask], float]:
+        ids = (*task.support, task.query)
+        features, masks = [store.get(dataset[id].image) for id in ids], [mask(id, task.class_id) for id in ids]
+        return features, masks, share(task.query, task.class_id)
+
+    for loaded in parallel(load, tasks, workers=1):
+        yield _score(*loaded, method, store.extractor, protocol)
 
 
 def _mask(dataset: Dataset, id: str, class_id: int, store: FeatureStore, cells: tuple[int, int]) -> Mask:
@@ -121,17 +125,26 @@ def _mask(dataset: Dataset, id: str, class_id: int, store: FeatureStore, cells: 
     where = store.geometry((ids.shape[0], ids.shape[1]))
     full = resize_mask(binary, where)
     labels = shot_labels(full, cells)
+    return Mask(labels if (labels == 1).any() else full, full, torch.from_numpy(binary), where)
+
+
+def _true_share(mask: Tensor, cells: tuple[int, int]) -> float:
+    """π*₁ at feature size, strictly between 0 and 1."""
     edge = 1e-6
-    proportion = min(max(float(true_proportion(full[None], cells)[0]), edge), 1 - edge)
-    return Mask(labels if (labels == 1).any() else full, full, torch.from_numpy(binary), where, proportion)
+    return min(max(float(true_proportion(mask[None], cells)[0]), edge), 1 - edge)
 
 
 def _score(
-    features: list[Tensor], masks: list[Mask], method: Method, extractor: Extractor, protocol: Protocol
+    features: list[Tensor],
+    masks: list[Mask],
+    proportion: float,
+    method: Method,
+    extractor: Extractor,
+    protocol: Protocol,
 ) -> TaskScore:
     *support, query = features
     wanted = masks[-1]
-    known = wanted.proportion if method.oracle else None
+    known = proportion if method.oracle else None
     out = method.predict(Episode(support, [m.labels for m in masks[:-1]], query, _valid(wanted, protocol), known))
     cells, full, stride = (query.shape[-2], query.shape[-1]), wanted.where.full, extractor.stride
     if protocol == "clean":
@@ -140,7 +153,7 @@ def _score(
         aligned = protocol == "official" or on_corners(cells, full, stride)
         logits = F.interpolate(out.logits[None, None], full, mode="bilinear", align_corners=aligned)[0, 0]
     first, last = (
-        float("nan") if pi is None else pi / wanted.proportion - 1 for pi in (out.initial_proportion, out.proportion)
+        float("nan") if pi is None else pi / proportion - 1 for pi in (out.initial_proportion, out.proportion)
     )
     truth = wanted.original if protocol == "clean" else wanted.full
     return TaskScore(count_pixels(logits > 0, truth), first, last)

@@ -157,8 +157,8 @@ class HeadedExtractor(FeatureExtractor):
         self.channels = int(head.out_channels)  # ty: ignore[invalid-argument-type]
         upsample = int(getattr(head, "upsample", 1))
         self.stride, self.strided = under.stride // upsample, under.strided and upsample == 1
-        device = getattr(under, "device", "cpu")
-        self.head = copy.deepcopy(head).eval().requires_grad_(False).to(device)
+        self.device = torch.device(getattr(under, "device", "cpu"))
+        self.head = copy.deepcopy(head).eval().requires_grad_(False).to(self.device)
         self._fingerprint = fingerprint_of([under.fingerprint, repr(head)], head.state_dict().items())
 
     def _forward(self, images: Tensor) -> Tensor:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import copy
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -27,7 +30,7 @@ from .tiles import starts, window
 __all__ = ["THREADS", "Segmentation", "Segmenter"]
 
 THREADS = min(4, usable_cores())
-"""That read and finish pictures beside the network; more would only hold more of them in memory."""
+"""That write what was found; more would only hold more of it in memory."""
 WHITE = 2.0
 """Length of whitened features beside plain ones of length 1, where several classes are told apart."""
 
@@ -161,7 +164,8 @@ class Segmenter:
         proportion: Proportion | None = None,
         on_error: Callable[[str, ValueError], None] | None = None,
     ) -> Iterator[Segmentation]:
-        """One result for each picture, in order; ``batch`` of them are worked on at once, as many wait to be taken.
+        """One result for each picture, in order; ``batch`` of them are worked on at once, and up to twice as many have
+        been read or wait to be taken.
 
         ``on_error`` is called with the name of a picture that cannot be used, and what is wrong with it; there is no
         result for it then. Without it, such a picture is an error.
@@ -171,18 +175,15 @@ class Segmenter:
         if batch < 1:
             raise ValueError(f"batch must be at least 1, got {batch}")
         shares = shares_of(proportion, self.classes)
-        # Pictures side by side, each with its share of torch's threads, keep the cores busier than all on each picture.
-        threads = torch.get_num_threads()
-        workers = min(batch, threads) if self._device.type == "cpu" else 1
+        fitted = copy.copy(self)  # as it is now: `fit` may be called before all are done
         numbered = enumerate(images)
-        groups = iter(lambda: list(islice(numbered, -(-batch // workers))), [])
+        with _side_by_side(batch, self._device) as (workers, prepare):
+            groups = iter(lambda: list(islice(numbered, batch // max(1, workers))), [])
 
-        def work(group: list[tuple[int, Picture]]) -> list[Segmentation | tuple[str, ValueError]]:
-            return self._segment_group(group, shares)
+            def work(group: list[tuple[int, Picture]]) -> list[Segmentation | tuple[str, ValueError]]:
+                return fitted._segment_group(group, shares)
 
-        try:
-            pool = 0 if batch == 1 else workers  # one picture at a time needs no thread beside this one
-            for found in parallel(work, groups, pool, 2, lambda: torch.set_num_threads(threads // workers)):
+            for found in parallel(work, groups, workers, 2, prepare):
                 for result in found:
                     if isinstance(result, Segmentation):
                         yield result
@@ -190,8 +191,6 @@ class Segmenter:
                         raise result[1]
                     else:
                         on_error(*result)
-        finally:
-            torch.set_num_threads(threads)  # what the workers set is also the default of threads to come
 
     def _segment_group(
         self, group: list[tuple[int, Picture]], shares: Shares
@@ -223,7 +222,20 @@ class Segmenter:
                 total[i] = probability if before is None else before + probability
                 if number == 0:
                     first.append((proportion, presence))
-        return [(t / len(views), *rest) for t, rest in zip(total, first, strict=True) if t is not None]
+        whole = [(t / len(views), *rest) for t, rest in zip(total, first, strict=True) if t is not None]
+        return whole if len(self.classes) == 1 else [self._one_map(*found, shares) for found in whole]
+
+    def _one_map(
+        self, probability: Tensor, proportion: Tensor, presence: Tensor, shares: Shares
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The same, where several classes share one picture: those that are rather not there leave their pixels to the
+        others, unless their size was given; the likeliest stays."""
+        there = (presence >= 0.5) | (presence == presence.max()) | (shares.point is not None)
+        absent = probability[~there].sum(0)
+        probability = probability * there[:, None, None]
+        # In one classifier all claims sum to 1; each on its own, they may claim more than all.
+        left = (1 - absent).clamp_min(1e-6) if self.joint else probability.sum(0).clamp_min(1)
+        return probability / left, proportion * there, presence
 
     def _one_view(
         self, pictures: list[np.ndarray], scale: float, mirrored: bool, shares: Shares
@@ -301,12 +313,7 @@ class Segmenter:
         else:
             found = [self._infer_one(features, valid, n, shares) for n in range(1, len(self.classes) + 1)]
             probability, proportion = (torch.stack(values, 1) for values in zip(*found, strict=True))
-            if len(self.classes) > 1:  # each against its own background: what they claim together is at most all
-                probability = probability / probability.sum(1, keepdim=True).clamp_min(1)
         presence = torch.stack([presence_of(*query, self._support) for query in zip(white, valid, strict=True)])
-        if len(self.classes) > 1 and shares.point is None:  # what is rather not there is background; one class stays
-            there = (presence >= 0.5) | (presence == presence.amax(1, keepdim=True))
-            probability, proportion = probability * there[..., None, None], proportion * there
         return probability, proportion, presence
 
     def _infer_joint(
@@ -400,7 +407,35 @@ class Segmenter:
         return F.normalize(F.interpolate(judge.whitening(found)[None], features.shape[-2:], mode="bilinear")[0], dim=0)
 
 
-@lru_cache(1)
+@contextmanager
+def _side_by_side(batch: int, device: torch.device) -> Generator[tuple[int, Callable[[], object] | None]]:
+    """How many threads work on a batch, and what each does first.
+
+    Pictures side by side, each with its share of torch's threads, keep the cores busier than all threads on one
+    picture. What a thread sets is also the default of threads to come, so the last call to end puts that back.
+    """
+    global _calls, _threads
+    if batch == 1:
+        yield 0, None
+        return
+    with _lock:
+        _threads = _threads if _calls else torch.get_num_threads()
+        _calls += 1
+    try:
+        workers = min(batch, _threads if device.type == "cpu" else 2)  # of two, one may read while the other computes
+        share = max(1, _threads // workers)
+        yield workers, lambda: torch.set_num_threads(share)
+    finally:
+        with _lock:
+            _calls -= 1
+            if _calls == 0:
+                torch.set_num_threads(_threads)
+
+
+_lock, _calls, _threads = threading.Lock(), 0, 1
+
+
+@lru_cache(4)
 def _judge(device: torch.device) -> FeatureExtractor:
     """The embedded model, which tells kinds of objects apart for extractors that have no whitening."""
     return load_extractor(device=device)

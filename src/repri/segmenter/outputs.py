@@ -63,14 +63,15 @@ class Results:
                 part = name if len(self.classes) == 1 else f"{name}.{_plain(label)}"
                 with atomic(self.folder / "probabilities" / f"{part}.png") as temporary:
                     Image.fromarray((values * 65535).round().astype(np.uint16)).save(temporary)
-        shown = overlay(found.picture, found.mask)
         if self.overlays:
-            whole = Image.fromarray(shown)
+            whole = Image.fromarray(overlay(found.picture, found.mask))
             whole.thumbnail((MOST_JPEG, MOST_JPEG))
             with atomic(self.folder / "overlays" / f"{name}.jpg") as temporary:
                 whole.save(temporary, quality=90)
-        small = Image.fromarray(shown)
+        small = Image.fromarray(found.picture)
         small.thumbnail((THUMBNAIL, THUMBNAIL))
+        marked = Image.fromarray(found.mask).resize(small.size, Image.Resampling.NEAREST)
+        small = Image.fromarray(overlay(np.asarray(small), np.asarray(marked)))
         with atomic(self.folder / "thumbnails" / f"{name}.jpg") as temporary:
             small.save(temporary, quality=85)
         proportion, presence = (_named(value, self.classes) for value in (found.proportion, found.presence))

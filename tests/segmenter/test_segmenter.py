@@ -384,7 +384,7 @@ def test_an_absent_class_leaves_its_pixels_to_the_others(joint):
 
 
 def test_a_class_that_is_not_there_is_not_marked():
-    """Two people and a mug, say: of several classes only those that look present have pixels."""
+    """Of a person and a texture, only the person is in the photograph, and only it gets pixels."""
     (support, query), *_ = photographs()
     scene = scenes([0])[0][0]
     seg = Segmenter().fit({"person": (support.image, support.mask), "texture": (scene.image, scene.mask)})

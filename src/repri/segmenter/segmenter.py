@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -25,6 +23,7 @@ from repri.models import FeatureExtractor, load_extractor
 
 from .inputs import Picture, Proportion, Shares, as_picture, check_names, load_shots, name_of, shares_of
 from .support import Support, build_support, cell_labels, presence_of, shows
+from .threads import side_by_side
 from .tiles import starts, window
 
 __all__ = ["THREADS", "Segmentation", "Segmenter"]
@@ -177,7 +176,7 @@ class Segmenter:
         shares = shares_of(proportion, self.classes)
         fitted = copy.copy(self)  # as it is now: `fit` may be called before all are done
         numbered = enumerate(images)
-        with _side_by_side(batch, self._device) as (workers, prepare):
+        with side_by_side(batch, self._device) as (workers, prepare):
             groups = iter(lambda: list(islice(numbered, batch // max(1, workers))), [])
 
             def work(group: list[tuple[int, Picture]]) -> list[Segmentation | tuple[str, ValueError]]:
@@ -405,34 +404,6 @@ class Segmenter:
         size = [max(1, round(side * scale)) for side in image.shape[-2:]]
         found = judge.extract(F.interpolate(image, size, mode="bilinear", antialias=True))[0].cpu()
         return F.normalize(F.interpolate(judge.whitening(found)[None], features.shape[-2:], mode="bilinear")[0], dim=0)
-
-
-@contextmanager
-def _side_by_side(batch: int, device: torch.device) -> Generator[tuple[int, Callable[[], object] | None]]:
-    """How many threads work on a batch, and what each does first.
-
-    Pictures side by side, each with its share of torch's threads, keep the cores busier than all threads on one
-    picture. What a thread sets is also the default of threads to come, so the last call to end puts that back.
-    """
-    global _calls, _threads
-    if batch == 1:
-        yield 0, None
-        return
-    with _lock:
-        _threads = _threads if _calls else torch.get_num_threads()
-        _calls += 1
-    try:
-        workers = min(batch, _threads if device.type == "cpu" else 2)  # of two, one may read while the other computes
-        share = max(1, _threads // workers)
-        yield workers, lambda: torch.set_num_threads(share)
-    finally:
-        with _lock:
-            _calls -= 1
-            if _calls == 0:
-                torch.set_num_threads(_threads)
-
-
-_lock, _calls, _threads = threading.Lock(), 0, 1
 
 
 @lru_cache(4)

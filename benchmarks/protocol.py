@@ -33,8 +33,7 @@ class NoStore(FeatureStore):
     """Computes every image each time it is asked for."""
 
     def get(self, path: Path) -> torch.Tensor:
-        _, image = self._load(path)
-        return self.extractor.extract(image[None])[0].to(self.precision)
+        return self.extractor.extract(self._load(path).tensor[None])[0].to(self.precision)
 
 
 def first(tasks: TaskList, count: int) -> TaskList:

@@ -130,7 +130,7 @@ def test_closed_form_gradient_passes_gradcheck(protocol, background):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("background", ["support", "both"])
+@pytest.mark.parametrize("background", ["support", "both", "known"])
 def test_a_background_prototype_equals_autograd(backend, background):
     """τ·[cos(z, w) − cos(z, v)] − b under the same objective, by autograd in float64."""
     import torch.nn.functional as F
@@ -138,7 +138,8 @@ def test_a_background_prototype_equals_autograd(backend, background):
     need(backend)
     support, masks, query, truth = make_tasks(shots=2, channels=40, size=(17, 13))
     cfg = InferenceConfig.preset("clean").replace(background=background)
-    out = infer(support, masks, query, cfg, truth != 255, backend=backend)
+    known = torch.randn(40, generator=torch.Generator().manual_seed(1))
+    out = infer(support, masks, query, cfg, truth != 255, background=known, backend=backend)
 
     z_s, z_q = (F.normalize(x.double(), dim=1).movedim(1, -1).flatten(0, -2) for x in (support[0], query))
     y = F.interpolate(masks.double(), (17, 13), mode="nearest")[0].flatten()
@@ -153,6 +154,8 @@ def test_a_background_prototype_equals_autograd(backend, background):
     if background == "both":
         rest = torch.sigmoid(-logits(z_q, w, v, 0)) * valid
         v = (v + (z_q * rest[:, None]).sum(0) / rest.sum()) / 2
+    if background == "known":  # one direction more beside those of two shots
+        v = v.norm() * F.normalize(2 * F.normalize(v, dim=0) + F.normalize(known.double(), dim=0), dim=0)
     b = torch.zeros((), dtype=torch.float64)
     pi = (torch.sigmoid(logits(z_q, w, v, b)) * valid).sum()
     weight_h = weight_kl = 5 / 2
@@ -180,15 +183,16 @@ def test_the_forms_of_clean():
     assert trained == clean.replace(background="support", transduction=1.0)
     assert InferenceConfig.preset("trained-ce") == trained.replace(lambda_h=0.0, lambda_kl=0.0)
     assert InferenceConfig.preset("trained-oracle").background == "support"
+    assert InferenceConfig.preset("discriminant") == trained.replace(background="known")
 
 
-@pytest.mark.parametrize("background", ["support", "both"])
+@pytest.mark.parametrize("background", ["support", "both", "known"])
 def test_a_support_without_background(background):
-    """All object: the query's own mean stands in."""
+    """All object: the query's own mean stands in, or what is known."""
     support, _, query, _ = make_tasks()
     masks = torch.ones(1, 1, 36, 44)
     cfg = InferenceConfig.preset("clean").replace(background=background)
-    out = infer(support, masks, query, cfg)
+    out = infer(support, masks, query, cfg, background=query[0, :, 0, 0])
     assert out.probability.isfinite().all()
     assert out.background.isfinite().all()
 

@@ -63,6 +63,15 @@ BAD = {
     "zero features": (edit("support", torch.zeros_like), "are all zero"),
     "no configuration": (lambda t: t.update(cfg="clean"), "cfg must be an InferenceConfig"),
     "oracle without π": (lambda t: t.update(cfg=InferenceConfig.preset("oracle")), "give proportion="),
+    "no background": (lambda t: t.update(cfg=InferenceConfig.preset("discriminant")), r"a tensor \[24\], got nothing"),
+    "background shape": (
+        lambda t: t.update(cfg=InferenceConfig.preset("discriminant"), background=torch.rand(5)),
+        r"a tensor \[24\], got \[5\]",
+    ),
+    "background zero": (
+        lambda t: t.update(cfg=InferenceConfig.preset("discriminant"), background=torch.zeros(24)),
+        "background must be finite and not zero",
+    ),
     "complex masks": (edit("support_masks", lambda m: m * 1j), "must hold numbers, got torch.complex64"),
     "expanded to another T": (
         lambda t: t.update(

@@ -12,9 +12,9 @@ import os
 import threading
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -47,6 +47,15 @@ class Extractor(Protocol):
     def extract(self, images: Tensor) -> Tensor: ...
 
 
+@runtime_checkable
+class Headed(Protocol):
+    """An extractor that is another one with something on top."""
+
+    under: Extractor
+
+    def finish(self, features: Tensor) -> Tensor: ...
+
+
 def default_budget() -> int:
     """Bytes that features may take on disk: REPRI_STORE_GB, else 50 GB."""
     text = os.environ.get("REPRI_STORE_GB", "50")
@@ -56,8 +65,22 @@ def default_budget() -> int:
         raise ValueError(f"REPRI_STORE_GB must be a number of gigabytes, got {text!r}") from None
 
 
+class Input(NamedTuple):
+    """What the features of an image are made of."""
+
+    path: Path
+    tensor: Tensor
+    """[3, H, W] the picture, or [C, h, w] what is ``halfway``."""
+    halfway: bool
+    """Whether it is what the extractor's frozen part made of the picture."""
+
+
 class FeatureStore:
-    """Features of images under one resize rule and one extractor."""
+    """Features of images under one resize rule and one extractor.
+
+    Where an extractor is another one with a head (``under``), and the other's features are here, they are taken: the
+    heads of four folds need one pass of their backbone.
+    """
 
     def __init__(
         self,
@@ -78,6 +101,8 @@ class FeatureStore:
             )
         self.precision = precision
         self.root = (cache_folder() if folder is None else folder) / "features"
+        headed = isinstance(extractor, Headed)
+        self._under = FeatureStore(extractor.under, rule, self.size, folder, budget) if headed else None
         facts = (extractor.fingerprint, rule, self.size, self.multiple, str(precision))
         self.folder = self.root / hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
         self.budget = default_budget() if budget is None else budget
@@ -107,12 +132,12 @@ class FeatureStore:
         if progress:
             progress(done, total)
         kept = {self._file(path) for path in images}
-        waiting: dict[tuple[int, int], list[tuple[Path, Tensor]]] = {}
-        for path, image in parallel(self._load, missing, ahead=2):
-            group = waiting.setdefault((image.shape[1], image.shape[2]), [])
-            group.append((path, image))
+        waiting: dict[tuple[int, ...], list[Input]] = {}
+        for made_of in parallel(self._load, missing, ahead=2):
+            group = waiting.setdefault(made_of.tensor.shape, [])
+            group.append(made_of)
             if len(group) >= batch:
-                done += self._compute(waiting.pop((image.shape[1], image.shape[2])), kept, len(images))
+                done += self._compute(waiting.pop(made_of.tensor.shape), kept, len(images))
                 if progress:
                     progress(done, total)
         for group in waiting.values():
@@ -143,13 +168,18 @@ class FeatureStore:
             raise ValueError(f"the features of {path} cannot be kept in {self.folder}: is the disk full?")
         return found
 
-    def _load(self, path: Path) -> tuple[Path, Tensor]:
+    def _load(self, path: Path) -> Input:
+        before = None if self._under is None else self._under._read(self._under._file(path))
+        if before is not None:
+            return Input(path, before, True)
         image = read_image(path)
-        return path, resize_image(image, self.geometry((image.shape[0], image.shape[1])))
+        return Input(path, resize_image(image, self.geometry((image.shape[0], image.shape[1]))), False)
 
-    def _compute(self, group: Iterable[tuple[Path, Tensor]], keep: set[Path], images: int) -> int:
-        paths, pictures = zip(*group, strict=True)
-        features = self.extractor.extract(torch.stack(pictures)).to(self.precision).cpu()
+    def _compute(self, group: Sequence[Input], keep: set[Path], images: int) -> int:
+        paths = [made_of.path for made_of in group]
+        halfway = group[0].halfway and isinstance(self.extractor, Headed)
+        run = self.extractor.finish if halfway else self.extractor.extract
+        features = run(torch.stack([made_of.tensor for made_of in group])).to(self.precision).cpu()
         if not features.isfinite().all():
             raise ValueError(f"{self.extractor.name} gives NaN or infinity for {paths[0]}: it cannot be used")
         each = features[0].numel() * features.element_size()

@@ -145,7 +145,8 @@ def _score(
     *support, query = features
     wanted = masks[-1]
     known = proportion if method.oracle else None
-    out = method.predict(Episode(support, [m.labels for m in masks[:-1]], query, _valid(wanted, protocol), known))
+    labels, background = [m.labels for m in masks[:-1]], getattr(extractor, "background", None)
+    out = method.predict(Episode(support, labels, query, _valid(wanted, protocol), known, background))
     cells, full, stride = (query.shape[-2], query.shape[-1]), wanted.where.full, extractor.stride
     if protocol == "clean":
         logits = restore(out.logits, wanted.where, step_of(extractor.strided, cells, full, stride))

@@ -44,10 +44,11 @@ class InferenceConfig:
     boundary τ² times faster."""
     bias_over: Literal["valid", "all", "none"] = "valid"
     """Query pixels whose mean score is b⁽⁰⁾: the valid ones, or padding too; none starts from 0."""
-    background: Literal["none", "support", "both"] = "none"
+    background: Literal["none", "support", "both", "known"] = "none"
     """A prototype v of the background, learned too: the logit becomes τ·[cos(z, w) − cos(z, v)] − b. It starts
-    from the support's background, or halfway between it and the query pixels' mean, each weighted by its
-    probability of being background under the former."""
+    from the support's background; from halfway between it and the query pixels' mean (``both``), each weighted by its
+    probability of being background under the former; or from it and what base training knows of backgrounds, which
+    counts as one more shot (``known``)."""
     prototype: Literal["foreground", "pixels"] = "foreground"
     """w⁽⁰⁾ is the sum of unit foreground features over the number of foreground pixels, or (the
     paper's form) over all K·|Ψ| labelled pixels. The direction is the same; a shorter w turns
@@ -86,7 +87,7 @@ class InferenceConfig:
             ("schedule", ("authors", "paper")),
             ("bias_unit", ("logit", "cosine")),
             ("bias_over", ("valid", "all", "none")),
-            ("background", ("none", "support", "both")),
+            ("background", ("none", "support", "both", "known")),
             ("prototype", ("foreground", "pixels")),
         ):
             require(getattr(self, name) in choices, name, " or ".join(map(repr, choices)))
@@ -94,9 +95,8 @@ class InferenceConfig:
     @classmethod
     def preset(cls, name: str) -> InferenceConfig:
         """A protocol (``clean``, ``paper``, ``official``; ``original``, which is ``clean`` with the authors'
-        classifier; ``trained``, which is ``clean`` for base-trained features), a variant of ``clean``
-        (``oracle``, ``ce``, ``ce_h``), or both joined by a hyphen
-        (``official-oracle``, ``paper-ce``).
+        classifier; ``trained`` and ``discriminant``, which are ``clean`` for base-trained features), a variant of
+        ``clean`` (``oracle``, ``ce``, ``ce_h``), or both joined by a hyphen (``official-oracle``, ``paper-ce``).
 
         >>> InferenceConfig.preset("official").steps
         49
@@ -153,6 +153,7 @@ def _presets() -> dict[str, InferenceConfig]:
         "clean": clean,
         "original": original,
         "trained": clean.replace(background="support", transduction=1.0),
+        "discriminant": clean.replace(background="known", transduction=1.0),
         "paper": paper,
         "official": official,
     }.items():

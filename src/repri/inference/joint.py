@@ -59,7 +59,7 @@ def infer_joint(
     labels       [K, H, W] 0 background, 1 … N, 255 unlabelled; every class must be there
     query        [T, C, h, w]
     classes      N
-    cfg          must have a background prototype, as the default ``clean`` has
+    cfg          must have a background prototype, as the default ``clean`` has; ``known`` starts from the support's
     query_valid  bool [T, H, W]
     proportion   [N] or [T, N]: share of each class, known in advance
 

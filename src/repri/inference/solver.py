@@ -113,6 +113,7 @@ def infer(
     query_valid: Tensor | None = None,
     proportion: Tensor | Sequence[float] | float | None = None,
     *,
+    background: Tensor | None = None,
     history: bool = False,
     callback: Callable[[int, Step], None] | None = None,
     backend: Literal["auto", "torch", "native"] = "auto",
@@ -127,6 +128,7 @@ def infer(
     cfg            hyper-parameters; default ``InferenceConfig.preset("clean")``
     query_valid    bool [T, H, W] or [T, h, w]: pixels that count in H, KL and π; default all
     proportion     [T] (or one number) π₁ known in advance; default: estimated jointly (Eq. 3)
+    background     [C] the direction of backgrounds in general, which ``cfg.background="known"`` starts from
     history        keep a record of every step
     callback       called as ``callback(t, step)`` for each step, with what it saw at θ⁽ᵗ⁾
     backend        ``"native"`` needs a C compiler, CPU tensors and not float64; ``"auto"`` takes
@@ -144,12 +146,35 @@ def infer(
         )
     precise = cfg.bias_unit == "cosine" and backend != "native"
     problem = build_problem(support, support_masks, query, query_valid, proportion, precise)
+    known = _known_background(background, cfg, problem)
     with torch.autocast(problem.query.device.type, enabled=False):
-        return _solve(problem, cfg, history, callback, backend)._to(problem.result_dtype)
+        return _solve(problem, cfg, known, history, callback, backend)._to(problem.result_dtype)
+
+
+def _known_background(background: Tensor | None, cfg: InferenceConfig, problem: Problem) -> Tensor | None:
+    """[C] of length 1, if ``cfg`` wants it."""
+    if cfg.background != "known":
+        return None
+    channels = problem.query.shape[1]
+    if not isinstance(background, Tensor) or background.shape != (channels,):
+        found = list(background.shape) if isinstance(background, Tensor) else "nothing"
+        raise ValueError(
+            f"background='known' starts from what the extractor knows of backgrounds: give background=, a tensor "
+            f"[{channels}], got {found}; only extractors with a discriminant head have one"
+        )
+    known = background.detach().to(problem.query.device, problem.dtype)
+    if not (known.isfinite().all() and known.any()):
+        raise ValueError("background must be finite and not zero")
+    return torch.nn.functional.normalize(known, dim=0)
 
 
 def _solve(
-    problem: Problem, cfg: InferenceConfig, history: bool, callback: Callable[[int, Step], None] | None, backend: str
+    problem: Problem,
+    cfg: InferenceConfig,
+    known: Tensor | None,
+    history: bool,
+    callback: Callable[[int, Step], None] | None,
+    backend: str,
 ) -> InferenceResult:
     passes = _passes(problem, cfg, backend)
     shots = problem.shots
@@ -157,7 +182,7 @@ def _solve(
     lambda_kl = cfg.transduction / shots if cfg.lambda_kl is None else torch.full_like(shots, cfg.lambda_kl)
 
     w = _initial_prototype(problem, passes, cfg)
-    v = _initial_background(problem, passes, cfg, w)
+    v = _initial_background(problem, passes, cfg, w, known)
     scores = passes.query_logits(direction(w, v), torch.zeros_like(shots))
     b = _initial_bias(scores, problem.valid, cfg)
     initial_probability = torch.sigmoid(scores - (b * cfg.bias_slope)[:, None, None])
@@ -247,14 +272,21 @@ def _initial_prototype(problem: Problem, passes: Passes, cfg: InferenceConfig) -
     return w
 
 
-def _initial_background(problem: Problem, passes: Passes, cfg: InferenceConfig, w: Tensor) -> Tensor | None:
-    """v⁽⁰⁾ [T, C]; a support that is all object has no background to start from, then the query's mean does."""
+def _initial_background(
+    problem: Problem, passes: Passes, cfg: InferenceConfig, w: Tensor, known: Tensor | None
+) -> Tensor | None:
+    """v⁽⁰⁾ [T, C]; a support that is all object has no background to start from, then what is known [C], or else the
+    query's mean, does."""
     if cfg.background == "none":
         return None
     v = passes.background_sum().clone(memory_format=torch.contiguous_format)
     share = torch.stack([1 - s.foreground.sum() / s.labelled.sum() for s in problem.supports])[:, None]
     empty = ~(torch.linalg.vector_norm(v, dim=1) > 0)
     v = torch.where(empty[:, None], 0, v / share.clamp_min(1e-12))
+    if known is not None:  # as one more shot; the length, which decides how fast v turns, is the support's
+        length = torch.where(empty, 1, torch.linalg.vector_norm(v, dim=1))[:, None]
+        both = problem.shots[:, None] * v / length + known
+        return (length * torch.nn.functional.normalize(both, dim=1)).contiguous()
     if cfg.background == "both" or empty.any():
         known = torch.zeros_like(w[:, 0])
         scores = passes.query_logits(direction(w, v), known)

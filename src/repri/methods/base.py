@@ -24,6 +24,8 @@ class Episode:
     """bool [H, W]: query pixels that may be used."""
     proportion: float | None = None
     """π*₁, for oracles only."""
+    background: Tensor | None = None
+    """[C] what the extractor knows of backgrounds in general."""
 
 
 class Prediction(NamedTuple):

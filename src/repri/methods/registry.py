@@ -28,8 +28,8 @@ def build_method(name: str, protocol: str = "clean", settings: Mapping[str, Any]
     """A method with a protocol's settings.
 
     ``settings`` override single ones; ``delta`` misleads an oracle, ``form`` takes the settings of another preset
-    than the protocol's (``original``: the authors' classifier, without a background prototype; ``trained``: for
-    base-trained features).
+    than the protocol's (``original``: the authors' classifier, without a background prototype; ``trained``
+    and ``discriminant``: for base-trained features).
     """
     values = dict(settings or {})
     if name == "prototype":

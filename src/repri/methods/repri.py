@@ -28,8 +28,9 @@ class RePRI:
         support, labels = stack_shots(episode.support, episode.masks)
         valid = None if episode.query_valid is None else episode.query_valid[None]
         known = None if episode.proportion is None else perturbed(episode.proportion, self.delta)
+        told = known if self.oracle else None
         out = infer(
-            support[None], labels[None], episode.query[None], self.config, valid, known if self.oracle else None
+            support[None], labels[None], episode.query[None], self.config, valid, told, background=episode.background
         )
         first = float(known) if self.oracle and known is not None else _share(out.initial_probability[0], valid)
         return Prediction(_logit(out.probability[0]), first, float(out.proportion[0]))

@@ -46,6 +46,8 @@ class FeatureExtractor(ABC):
     rule: InputRule
     whitening: Whitening | None = None
     """What is known of the spread of its features, if anything."""
+    background: Tensor | None = None
+    """[C] where backgrounds lie among its features, if that is known (``models.discriminant``)."""
 
     def extract(self, images: Tensor) -> Tensor:
         """RGB images [B, 3, H, W] in [0, 1] → features [B, C, h, w]."""
@@ -159,10 +161,21 @@ class HeadedExtractor(FeatureExtractor):
         self.stride, self.strided = under.stride // upsample, under.strided and upsample == 1
         self.device = torch.device(getattr(under, "device", "cpu"))
         self.head = copy.deepcopy(head).eval().requires_grad_(False).to(self.device)
-        self._fingerprint = fingerprint_of([under.fingerprint, repr(head)], head.state_dict().items())
+        background = getattr(self.head, "background", None)
+        self.background = background.cpu() if isinstance(background, Tensor) else None
+        self._fingerprint = fingerprint_of([under.fingerprint, repr(head), "half"], head.state_dict().items())
 
     def _forward(self, images: Tensor) -> Tensor:
-        return self.head(self.under._forward(images))
+        return self._finish(self.under._forward(images))
+
+    def finish(self, features: Tensor) -> Tensor:
+        """Features [B, C, h, w] of ``under`` → this one's, the same as from the pictures."""
+        with torch.inference_mode():
+            return self._finish(features.to(self.device)).clone()
+
+    def _finish(self, features: Tensor) -> Tensor:
+        """The head saw stored features, in half precision, when it was trained."""
+        return self.head(features.half().float())
 
     @property
     def fingerprint(self) -> str:

@@ -13,9 +13,10 @@ from torch import Tensor
 
 from .blocks import Blocks
 from .checkpoints import load_exactly, read_tensors, write_tensors
+from .discriminant import Discriminant
 from .pspnet import PyramidPooling
 
-__all__ = ["Head", "is_head", "load_head", "save_head"]
+__all__ = ["AnyHead", "Head", "is_head", "load_head", "save_head"]
 
 METADATA = "repri-head"
 
@@ -58,6 +59,9 @@ class Head(nn.Module):
         return self.dropout(self.bottleneck(x))
 
 
+AnyHead = Head | Blocks | Discriminant
+
+
 def _convolution(channels: int, width: int, kernel: int) -> nn.Sequential:
     return nn.Sequential(
         nn.Conv2d(channels, width, kernel, padding=kernel // 2, bias=False),
@@ -66,7 +70,7 @@ def _convolution(channels: int, width: int, kernel: int) -> nn.Sequential:
     )
 
 
-def save_head(path: Path, head: Head | Blocks, base: dict[str, Any], more: dict[str, Tensor] | None = None) -> None:
+def save_head(path: Path, head: AnyHead, base: dict[str, Any], more: dict[str, Tensor] | None = None) -> None:
     """One safetensors file; ``base`` says which extractor the head sits on (``name``, ``weights``, ``layers``,
     ``combine``, ``identity``) and at which ``size`` it was trained; ``more``: tensors to keep beside it, such as the
     classifier's."""
@@ -83,14 +87,17 @@ def is_head(path: Path) -> bool:
         return METADATA in read_tensors(path)[1]  # which says what is wrong
 
 
-def load_head(path: Path) -> tuple[Head | Blocks, dict[str, Any]]:
+def load_head(path: Path) -> tuple[AnyHead, dict[str, Any]]:
     """The head in a file, and which extractor it sits on."""
     tensors, metadata = read_tensors(path)
     try:
         content = json.loads(metadata[METADATA])
         options, base = dict(content["head"]), dict(content["base"])
+        rest = {key: value for key, value in options.items() if key != "kind"}
         if options["kind"] == "blocks":
-            head: Head | Blocks = Blocks(**{key: value for key, value in options.items() if key != "kind"})
+            head: AnyHead = Blocks(**rest)
+        elif options["kind"] == "discriminant":
+            head = Discriminant(**rest)
         else:
             head = Head(**options)
     except (KeyError, ValueError, TypeError) as error:

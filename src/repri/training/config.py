@@ -43,8 +43,9 @@ class TrainConfig:
     freeze: str = "none"
     """The backbone, or the layer up to which it is frozen; what is frozen runs once, into the feature store. Of a hub
     transformer frozen up to a stage, the blocks after it are trained, without a head."""
-    head: Literal["psp", "conv"] = "psp"
-    """On a frozen extractor: pyramid pooling and a convolution, or the convolution alone."""
+    head: Literal["psp", "conv", "discriminant"] = "psp"
+    """On a frozen extractor: pyramid pooling and a convolution, the convolution alone, or a linear map that is computed
+    in one pass from how the base classes' features vary (``models.discriminant``)."""
     width: int = 512
     kernel: int = 3
     upsample: int = 1
@@ -122,6 +123,8 @@ class TrainConfig:
             raise ValueError("a teacher is for a compact-… or pspnet-…, without mixup")
         if self.label_weight == 0 and self.protocol == "official":
             raise ValueError("label_weight: 0 leaves nothing for the official choice of the best epoch: take clean")
+        if self.head == "discriminant" and self.epochs != 1:
+            raise ValueError(f"head: a discriminant is computed in one pass, set epochs: 1, got {self.epochs}")
         if self.thin > 1 and self.loss_stride > 1:
             raise ValueError("thin takes the loss at the centres of cells: leave loss_stride out")
         for name in ("images", "validation_images", "size", "teacher_size"):

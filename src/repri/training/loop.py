@@ -25,10 +25,12 @@ from torch.nn.parallel import DistributedDataParallel
 
 from repri.data.images import IGNORE
 from repri.distributed import World
+from repri.models.discriminant import Discriminant
 
 from .batches import Batch, Examples, order, sampled
 from .config import TrainConfig
-from .network import Trainee, square, upsampled
+from .discriminant import fit_discriminant
+from .network import HeadTrainee, Trainee, square, upsampled
 from .norm import synchronise
 from .plan import Plan
 from .state import Progress, load_state, save_config, save_state, write_log
@@ -77,6 +79,13 @@ def train(
         if world.first:
             save_state(plan.folder, config, plan.identity, progress, trainee.state_dict(), optimiser.state_dict())
 
+    if isinstance(trainee, HeadTrainee) and isinstance(trainee.head, Discriminant):
+        if progress.epoch == 0:
+            fit_discriminant(plan, trainee, world, report, device)
+            _end_epoch(plan, trainee, progress, world, report, select, watcher, device)
+            progress.epoch = 1
+            save()
+        return progress
     with _stop_signal() as stopping:
         saved = time.monotonic()
         while progress.epoch < config.epochs:
@@ -273,7 +282,7 @@ def _end_epoch(
     row: dict[str, Any] = {
         "epoch": progress.epoch + 1,
         "step": (progress.epoch + 1) * plan.steps_per_epoch,
-        "loss": sum(progress.losses) / len(progress.losses),
+        "loss": sum(progress.losses) / len(progress.losses) if progress.losses else "",
         "base_miou": "",
         "teacher_cosine": "",
         "selected_by": "",

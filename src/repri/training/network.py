@@ -16,8 +16,9 @@ from torch.utils.checkpoint import checkpoint
 from repri.data.resize import on_corners
 from repri.models.blocks import Blocks, continue_transformer
 from repri.models.checkpoints import Checkpoint, read_checkpoint, save_checkpoint
+from repri.models.discriminant import Discriminant
 from repri.models.extractor import IMAGENET, FeatureExtractor, InputRule, NetworkExtractor
-from repri.models.heads import Head, save_head
+from repri.models.heads import AnyHead, Head, save_head
 from repri.models.load import BACKBONES, build_backbone, find_weights, load_checkpoint, load_extractor
 from repri.models.mobile import CompactNet, MobileNet
 from repri.models.pspnet import PSPNet
@@ -144,7 +145,7 @@ class CompactTrainee(Trainee):
 class HeadTrainee(Trainee):
     """A head, or the last blocks, and a classifier on a frozen extractor."""
 
-    def __init__(self, trunk: FeatureExtractor, head: Head | Blocks, classes: int, base: dict[str, Any]):
+    def __init__(self, trunk: FeatureExtractor, head: AnyHead, classes: int, base: dict[str, Any]):
         super().__init__()
         self.trunk, self.rule, self.stride = trunk, trunk.rule, trunk.stride // head.upsample
         self.head, self.base = head, base
@@ -180,15 +181,17 @@ def build_trainee(config: TrainConfig, classes: int, device: str = "cpu") -> Tra
         _check_stage(config, stage)
     layers = config.layers if stage is None else (stage,)
     trunk = load_extractor(config.network, config.weights, layers=layers, **place)
-    if stage is None:
-        head: Head | Blocks = Head(
-            trunk.channels, config.head, config.width, config.kernel, config.upsample, config.dropout
-        )
-    else:
+    if stage is not None:
         assert isinstance(trunk, NetworkExtractor)
-        head = continue_transformer(trunk.network, stage)
+        head: AnyHead = continue_transformer(trunk.network, stage)
+    elif config.head == "discriminant":
+        head = Discriminant(trunk.channels, config.width, len(layers or (0,)))
+    else:
+        head = Head(trunk.channels, config.head, config.width, config.kernel, config.upsample, config.dropout)
     if config.recompute or (config.thin > 1 and not isinstance(head, Blocks)):
         raise ValueError("recompute is for a pspnet-…, and thin for the blocks of a transformer")
+    if config.head == "discriminant" and (stage is not None or config.upsample != 1):
+        raise ValueError("head: a discriminant sits on a frozen extractor: set freeze: backbone, and no upsample")
     base = {
         "name": _absolute(config.network),
         "weights": config.weights and _absolute(config.weights),

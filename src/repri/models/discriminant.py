@@ -1,0 +1,98 @@
+"""A head in closed form: features in which pixels of one class vary alike in all directions (Fisher's discriminant).
+
+Base classes tell how much a class varies along each direction of a backbone's features. Divided by that, cosines weigh
+what classes differ in. The mean of all classes becomes the origin, seen from which backgrounds lie on one side: that
+direction is kept, so that a classifier need not learn from a single picture what backgrounds look like.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch import Tensor
+
+__all__ = ["Discriminant", "Moments"]
+
+SHRINKAGE = 1.0
+"""Times the mean variance, added to each direction's: those that hardly vary within a class are held back."""
+
+
+class Moments(NamedTuple):
+    """Sums over the cells of each class, background first."""
+
+    count: Tensor
+    """[classes]."""
+    total: Tensor
+    """[classes, C] Σ x."""
+    square: Tensor
+    """[classes, C, C] Σ x·xᵀ."""
+
+    @classmethod
+    def empty(cls, classes: int, channels: int) -> Moments:
+        shapes = ((classes,), (classes, channels), (classes, channels, channels))
+        return cls(*(torch.zeros(shape, dtype=torch.float64) for shape in shapes))
+
+    def add(self, rows: Tensor, label: int) -> None:
+        """Cells [M, C] of one class."""
+        self.count[label] += len(rows)
+        self.total[label] += rows.sum(0)
+        self.square[label] += rows.T @ rows
+
+
+class Discriminant(nn.Module):
+    """[B, C, h, w] → [B, width, h, w]: A·(x − μ), x made of ``parts`` layers, each of length 1 at every cell."""
+
+    mean: Tensor
+    """[C] μ: the mean of the classes' means."""
+    matrix: Tensor
+    """[width, C] A."""
+    background: Tensor
+    """[width] A·(μ₀ − μ): where backgrounds lie."""
+
+    def __init__(self, channels: int, width: int, parts: int = 1):
+        super().__init__()
+        if parts < 1 or channels % parts or not 1 <= width <= channels:
+            raise ValueError(
+                f"a discriminant needs parts of equal width and 1 ≤ width ≤ channels, got {parts}, {width}, {channels}"
+            )
+        self.options = {"kind": "discriminant", "channels": channels, "width": width, "parts": parts}
+        self.out_channels, self.upsample, self.parts = width, 1, parts
+        for name, shape in {"mean": (channels,), "matrix": (width, channels), "background": (width,)}.items():
+            self.register_buffer(name, torch.zeros(shape))
+
+    def unit(self, x: Tensor) -> Tensor:
+        """[B, C, h, w], each part of length 1 at every cell."""
+        return F.normalize(x.unflatten(1, (self.parts, -1)), dim=2).flatten(1, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.conv2d(self.unit(x), self.matrix[..., None, None], -self.matrix @ self.mean)
+
+    def fit(self, found: Moments) -> Tensor:
+        """Set everything from the moments of unit features; returns the classes' means [classes, width].
+
+        Σ is the mean of the classes' covariances, each counting alike. The directions that are kept are those along
+        which the features then vary most, within and between classes.
+        """
+        seen = found.count > 1
+        if not seen[0] or seen.sum() < 2:
+            raise ValueError("a discriminant needs cells of the background and of at least one class: too few images?")
+        count = found.count[seen]
+        means = found.total[seen] / count[:, None]
+        within = torch.zeros_like(found.square[0])
+        for square, n, mean in zip(found.square[seen], count, means, strict=True):
+            within += (square / n - torch.outer(mean, mean)) / len(count)
+        centre = means.mean(0)
+        between = (means - centre).T @ (means - centre) / len(count)
+        variances, directions = torch.linalg.eigh(within)
+        scaled = directions * (variances.clamp_min(0) + SHRINKAGE * variances.mean()).rsqrt()
+        _, turned = torch.linalg.eigh(scaled.T @ (within + between) @ scaled)
+        matrix = (scaled @ turned.flip(1)[:, : self.out_channels]).T
+        placed = torch.zeros(len(found.count), self.out_channels)
+        placed[seen] = ((means - centre) @ matrix.T).float()
+        self.mean.copy_(centre)
+        self.matrix.copy_(matrix)
+        self.background.copy_(placed[0])
+        return placed

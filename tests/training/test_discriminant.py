@@ -1,0 +1,85 @@
+"""Base training in one pass."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from repri.data.store import FeatureStore
+from repri.methods import Episode, build_method
+from repri.models import load_extractor
+from repri.settings import parse
+from repri.training import TrainConfig, prepare, train
+
+CHANGES = {"head": "discriminant", "width": 12, "epochs": 1}
+
+
+def test_a_run_becomes_an_extractor_that_knows_backgrounds(settings, tmp_path):
+    plan = prepare(TrainConfig(**settings | CHANGES))
+    done = train(plan)
+    assert done.best > 30  # base mIoU of the nearest class mean; a guess has 100 / 9 of two thirds
+    assert (tmp_path / "run" / "log.csv").is_file()
+    extractor = load_extractor(str(tmp_path / "run" / "model.safetensors"))
+    assert extractor.channels == 12
+    assert extractor.background is not None
+    assert torch.equal(extractor.background, plan.trainee.head.background)
+    features = [
+        extractor.extract(torch.from_numpy(plan.validation.dataset.image(id)).movedim(-1, 0)[None] / 255)[0]
+        for id in plan.validation.ids[:2]
+    ]
+    ids = plan.validation.dataset.mask(plan.validation.ids[0])
+    seen = int(ids[ids > 0][0])
+    mask = torch.from_numpy((ids == seen).astype("uint8"))
+    task = Episode(features[:1], [mask], features[1], background=extractor.background)
+    out = build_method("repri", settings={"form": "discriminant"}).predict(task)
+    assert out.logits.shape == features[1].shape[-2:]
+    with pytest.raises(ValueError, match="only extractors with a discriminant head have one"):
+        build_method("repri", settings={"form": "discriminant"}).predict(Episode(*(features[:1], [mask], features[1])))
+    again = train(prepare(TrainConfig(**settings | CHANGES)), resume=True)  # nothing is left to do
+    assert again.best == done.best
+
+
+def test_stored_features_of_the_backbone_give_the_same(settings, tmp_path):
+    plan = prepare(TrainConfig(**settings | CHANGES))
+    train(plan)
+    extractor = load_extractor(str(tmp_path / "run" / "model.safetensors"))
+    images = [sample.image for sample in plan.validation.dataset.samples[:3]]
+    direct = FeatureStore(extractor, "clean", 96, tmp_path / "a")
+    direct.prepare(images)
+    short = FeatureStore(extractor, "clean", 96, tmp_path / "b")
+    FeatureStore(extractor.under, "clean", 96, tmp_path / "b").prepare(images)
+    extractor.under._forward = None  # must not be needed
+    short.prepare(images)
+    for image in images:
+        assert torch.equal(direct.get(image), short.get(image))
+
+
+def test_two_processes_find_the_same(settings, config_file, tmp_path):
+    changes = [f"--set={key}={value}" for key, value in CHANGES.items()]
+    plan = prepare(TrainConfig(**settings | CHANGES | {"output": str(tmp_path / "one")}))
+    train(plan)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29619"]
+    subprocess.run(
+        [*launch, "-m", "repri", "train", "--config", str(config_file), *changes, f"--output={tmp_path / 'two'}"],
+        check=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+    )
+    one, two = (load_extractor(str(tmp_path / name / "model.safetensors")) for name in ("one", "two"))
+    torch.testing.assert_close(one.background, two.background, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"epochs": 3}, "computed in one pass, set epochs: 1"),
+        ({"width": 4000}, "width ≤ channels"),
+        ({"upsample": 2}, "no upsample"),
+        ({"head": "discriminants"}, "head"),
+    ],
+)
+def test_mistakes(settings, changes, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        prepare(parse(TrainConfig, settings | CHANGES | changes, "config.yaml"))

@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from PIL import Image
 
 from repri import Segmenter
@@ -13,6 +14,8 @@ from repri.data.open import open_dataset
 from repri.data.resize import geometry
 from repri.data.scenes import make_task
 from repri.experiments.demo import photographs, scenes
+from repri.models import load_extractor
+from repri.models.discriminant import Discriminant, Moments
 from repri.segmenter.inputs import as_masks, as_picture, load_shots, shares_of
 from repri.segmenter.support import cell_labels
 from repri.segmenter.tiles import starts, window
@@ -44,6 +47,26 @@ def test_the_object_is_found(pair, fitted):
     assert np.array_equal(found.mask == 1, found.probability > 0.5)
     assert 0 < found.proportion < 1
     assert 0 < found.confidence <= 1
+
+
+def test_what_the_extractor_knows_of_backgrounds_is_used(pair):
+    plain = load_extractor("filters")
+    cells = plain.extract(torch.from_numpy(pair[0].image).movedim(-1, 0)[None] / 255)
+    labels = F.interpolate(torch.from_numpy(pair[0].mask)[None, None].float(), cells.shape[-2:], mode="nearest")
+    head, moments = Discriminant(plain.channels, 16), Moments.empty(2, plain.channels)
+    for label in (0, 1):
+        moments.add(head.unit(cells)[0].flatten(1).T[labels.flatten() == label], label)
+    head.fit(moments)
+    extractor = load_extractor("filters", head=head)
+    seg = Segmenter(extractor, refine=False)
+    assert seg.config.background == "known"
+    found = seg.fit(pair[0].image, pair[0].mask).segment(pair[1].image)
+    assert iou(found.mask, pair[1].mask) > 0.6
+    sized = seg.segment(pair[1].image, proportion=0.1)
+    assert abs((sized.mask == 1).mean() - 0.1) < 0.05
+    assert Segmenter(extractor, config={"form": "clean", "lr": 0.01}).config.lr == 0.01
+    assert Segmenter(extractor, config="clean").config.background == "both"
+    assert Segmenter("filters").config.background == "both"
 
 
 def test_every_kind_of_picture_gives_the_same(pair, fitted, tmp_path):

@@ -48,7 +48,6 @@ def segment(
     from repri.data.queries import find_queries, same_files
     from repri.distributed import default_device, world
     from repri.files import check_writable
-    from repri.inference import InferenceConfig
     from repri.segmenter import Segmenter
     from repri.segmenter.outputs import EXPORTS, Results
     from repri.segmenter.shots import read_support
@@ -68,7 +67,7 @@ def segment(
     with world() as here:
         seg = Segmenter(
             extractor,
-            config=InferenceConfig.preset("clean").replace(**settings_of(set)),
+            config=settings_of(set),
             size=size,
             device=default_device(),
             refine=refine,

@@ -74,7 +74,9 @@ class Segmenter:
     """Fits to a few annotated pictures, then segments any number of others.
 
     extractor   a name for :func:`repri.load_extractor` or an extractor; default: the embedded model
-    config      inference settings or the name of a preset; a known proportion has its own, those of the oracle
+    config      inference settings, the name of a preset, or changes to the default one, which is the extractor's
+                (``clean``, or ``discriminant`` with such a head) unless ``form`` names another; a known proportion has
+                its own, those of the oracle
     size        long side at which pictures are looked at; default: what the extractor wants
     refine      borders follow the picture's edges (a guided filter) instead of the feature grid
     mirror      average over the picture and its mirror image: twice the time
@@ -88,7 +90,7 @@ class Segmenter:
         self,
         extractor: str | FeatureExtractor = "default",
         *,
-        config: str | InferenceConfig = "clean",
+        config: str | InferenceConfig | Mapping[str, Any] | None = None,
         size: int | None = None,
         device: str = "cpu",
         refine: bool = True,
@@ -101,7 +103,7 @@ class Segmenter:
             place: dict[str, Any] = {} if extractor == "filters" else {"device": device}
             extractor = load_extractor(extractor, **place)
         self.extractor = extractor
-        self.config = InferenceConfig.preset(config) if isinstance(config, str) else config
+        self.config = _config_of(config, extractor)
         self.known = self.config.replace(lambda_kl=1.0, lambda_h=0.1, lr=0.025, t_pi=None, steps=300)
         self.size = extractor.rule.size if size is None else size
         if self.size < extractor.stride:
@@ -331,22 +333,23 @@ class Segmenter:
         """[T, h, w] and [T] of one class against all else."""
         support = self._support
         assert support is not None
-        labels = support.labels
+        labels, background = support.labels, self.extractor.background
         if len(self.classes) > 1:
             labels = torch.where(labels == IGNORE, labels, (labels == n).to(labels.dtype))
         masks = labels[None].expand(len(features), -1, -1, -1)
         rows = support.features[None].expand(len(features), -1, -1, -1, -1)
         if shares.point is not None:
-            out = infer(rows, masks, features, self.known, valid, shares.point[n - 1])
+            out = infer(rows, masks, features, self.known, valid, shares.point[n - 1], background=background)
             return out.probability, out.proportion
-        out = infer(rows, masks, features, self.config, valid)
+        out = infer(rows, masks, features, self.config, valid, background=background)
         if shares.limits is None:
             return out.probability, out.proportion
         bounded = out.proportion.clamp(*shares.limits)
         outside = bounded != out.proportion
         if outside.any():
             again = infer(
-                rows[outside], masks[outside], features[outside], self.known, valid[outside], bounded[outside]
+                *(rows[outside], masks[outside], features[outside], self.known, valid[outside], bounded[outside]),
+                background=background,
             )
             out.probability[outside] = again.probability
         return out.probability, bounded
@@ -404,6 +407,16 @@ class Segmenter:
         size = [max(1, round(side * scale)) for side in image.shape[-2:]]
         found = judge.extract(F.interpolate(image, size, mode="bilinear", antialias=True))[0].cpu()
         return F.normalize(F.interpolate(judge.whitening(found)[None], features.shape[-2:], mode="bilinear")[0], dim=0)
+
+
+def _config_of(
+    config: str | InferenceConfig | Mapping[str, Any] | None, extractor: FeatureExtractor
+) -> InferenceConfig:
+    if isinstance(config, InferenceConfig):
+        return config
+    changes = {"form": config} if isinstance(config, str) else dict(config or {})
+    usual = "clean" if extractor.background is None else "discriminant"
+    return InferenceConfig.preset(changes.pop("form", usual)).replace(**changes)
 
 
 @lru_cache(4)

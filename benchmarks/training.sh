@@ -1,36 +1,44 @@
 #!/bin/sh
-# Base training of DINOv2-small's last blocks, and what it is worth: sh benchmarks/training.sh PASCAL DINOV2 RUNS RESULTS
+# Base training on DINOv2-small, and what it is worth: sh benchmarks/training.sh PASCAL DINOV2 RUNS RESULTS
 # (the data's folder, a folder with facebook/dinov2-small, where the networks go, where the JSONs and logs go).
-# A run that was stopped goes on; what is there already is not done again. Runs of 1000 tasks:
-# RUNS_1, RUNS_5, RUNS_10 by shots, RUNS_SIDE for the variants. From the repository's folder.
+#   discriminant  a linear map on four frozen layers, in one pass    (configs/pascal-dinov2-discriminant.yaml)
+#   blocks        the last three blocks, by cross-entropy            (configs/pascal-dinov2-blocks.yaml)
+# WAYS (discriminant blocks) chooses. A run that was stopped goes on; what is there already is not done again. Runs of
+# 1000 tasks: RUNS_1, RUNS_5, RUNS_10 by shots, RUNS_SIDE for the variants. From the repository's folder.
 set -e
 pascal=$1 dino=hub:$2 runs=$3 results=$4
 export OMP_NUM_THREADS=1
 mkdir -p "$results"
 
-train() { # fold
-    out=$runs/pascal-dinov2-blocks-fold$1
-    [ -f "$results/pascal-dinov2-blocks-fold$1.csv" ] && return 0
-    [ -f "$out/last.pt" ] && resume=--resume || resume=
-    torchrun --nproc-per-node 2 -m repri train --config configs/pascal-dinov2-blocks.yaml --root "$pascal" --fold "$1" \
-        --set network="$dino" --output "$out" $resume
-    cp "$out/config.yaml" "$results/pascal-dinov2-blocks-fold$1.yaml"
-    cp "$out/log.csv" "$results/pascal-dinov2-blocks-fold$1.csv"
+train() { # way, fold
+    name=pascal-dinov2-$1-fold$2
+    [ -f "$results/$name.csv" ] && return 0
+    [ -f "$runs/$name/last.pt" ] && resume=--resume || resume=
+    torchrun --nproc-per-node 2 -m repri train --config configs/pascal-dinov2-"$1".yaml --root "$pascal" --fold "$2" \
+        --set network="$dino" --output "$runs/$name" $resume
+    cp "$runs/$name/config.yaml" "$results/$name.yaml"
+    cp "$runs/$name/log.csv" "$results/$name.csv"
 }
 
-evaluate() { # name, then options
-    name=$1; shift
+evaluate() { # way, name, then options
+    way=$1 name=$1-$2; shift 2
     [ -f "$results/$name.json" ] || torchrun --nproc-per-node 2 -m repri evaluate --root "$pascal" \
-        --extractor "$runs/pascal-dinov2-blocks-fold{fold}/model.safetensors" --output "$results/$name.json" "$@"
+        --extractor "$runs/pascal-dinov2-$way-fold{fold}/model.safetensors" --output "$results/$name.json" "$@"
 }
 
-for fold in 0 1 2 3; do train $fold; done
-for shots in 1 5 10; do
-    case $shots in 1) n=${RUNS_1:-5} ;; 5) n=${RUNS_5:-5} ;; *) n=${RUNS_10:-5} ;; esac
-    evaluate blocks-trained-repri-${shots}shot --set form=trained --shots $shots --runs "$n"
-    evaluate blocks-prototype-${shots}shot --method prototype --shots $shots --runs "$n"
-    evaluate blocks-clean-repri-${shots}shot --shots $shots --runs "${RUNS_SIDE:-1}"
-    for method in ce ce_h repri-oracle; do
-        evaluate blocks-trained-$method-${shots}shot --method $method --set form=trained --shots $shots --runs "${RUNS_SIDE:-1}"
+table() { # way, form
+    for shots in 1 5 10; do
+        case $shots in 1) n=${RUNS_1:-5} ;; 5) n=${RUNS_5:-5} ;; *) n=${RUNS_10:-5} ;; esac
+        evaluate "$1" repri-${shots}shot --set form="$2" --shots $shots --runs "$n"
+        evaluate "$1" prototype-${shots}shot --method prototype --shots $shots --runs "$n"
+        evaluate "$1" clean-repri-${shots}shot --shots $shots --runs "${RUNS_SIDE:-1}"
+        for method in ce ce_h repri-oracle; do
+            evaluate "$1" $method-${shots}shot --method $method --set form="$2" --shots $shots --runs "${RUNS_SIDE:-1}"
+        done
     done
+}
+
+for way in ${WAYS:-discriminant blocks}; do
+    for fold in 0 1 2 3; do train "$way" $fold; done
+    case $way in blocks) table "$way" trained ;; *) table "$way" "$way" ;; esac
 done

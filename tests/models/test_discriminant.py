@@ -19,12 +19,12 @@ def classes(count=4, cells=400, channels=12):
     return found
 
 
-def fitted(rows, width=12, parts=1):
+def fitted(rows, width=12, parts=(12,)):
     moments = Moments.empty(len(rows), rows[0].shape[1])
     for label, cells in enumerate(rows):
         for part in cells.split(150):
             moments.add(part, label)
-    head = Discriminant(rows[0].shape[1], width, parts)
+    head = Discriminant(parts, width)
     return head, head.fit(moments)
 
 
@@ -62,7 +62,7 @@ def test_fewer_directions_are_the_first_of_all():
 
 
 def test_layers_count_alike_whatever_their_length():
-    head, _ = fitted(classes(), parts=2)
+    head, _ = fitted(classes(), parts=(6, 6))
     x = torch.rand(1, 12, 3, 4) + 0.1
     louder = x.clone()
     louder[:, 6:] *= 100
@@ -73,9 +73,9 @@ def test_too_little_to_learn_from():
     moments = Moments.empty(3, 12)
     moments.add(torch.rand(5, 12), 1)
     with pytest.raises(ValueError, match="cells of the background and of at least one class"):
-        Discriminant(12, 4).fit(moments)
-    with pytest.raises(ValueError, match="parts of equal width"):
-        Discriminant(12, 13)
+        Discriminant([12], 4).fit(moments)
+    with pytest.raises(ValueError, match="of 12 channels has 1 to 12, got 13"):
+        Discriminant([12], 13)
 
 
 def test_a_class_that_was_never_seen_is_left_out():
@@ -84,7 +84,7 @@ def test_a_class_that_was_never_seen_is_left_out():
     for label, cells in zip((0, 1, 3), rows, strict=True):
         moments.add(cells, label)
     head, _ = fitted(rows)
-    other = Discriminant(12, 12)
+    other = Discriminant([12], 12)
     means = other.fit(moments)
     torch.testing.assert_close(other.mean, head.mean)
     assert not means[2].any()

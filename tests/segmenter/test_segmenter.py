@@ -53,7 +53,7 @@ def test_what_the_extractor_knows_of_backgrounds_is_used(pair):
     plain = load_extractor("filters")
     cells = plain.extract(torch.from_numpy(pair[0].image).movedim(-1, 0)[None] / 255)
     labels = F.interpolate(torch.from_numpy(pair[0].mask)[None, None].float(), cells.shape[-2:], mode="nearest")
-    head, moments = Discriminant(plain.channels, 16), Moments.empty(2, plain.channels)
+    head, moments = Discriminant(plain.widths, 16), Moments.empty(2, plain.channels)
     for label in (0, 1):
         moments.add(head.unit(cells)[0].flatten(1).T[labels.flatten() == label], label)
     head.fit(moments)

@@ -75,7 +75,7 @@ def test_two_processes_find_the_same(settings, config_file, tmp_path):
     ("changes", "sentence"),
     [
         ({"epochs": 3}, "computed in one pass, set epochs: 1"),
-        ({"width": 4000}, "width ≤ channels"),
+        ({"width": 4000}, "channels has 1 to"),
         ({"upsample": 2}, "no upsample"),
         ({"head": "discriminants"}, "head"),
     ],

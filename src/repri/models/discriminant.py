@@ -7,6 +7,7 @@ direction is kept, so that a classifier need not learn from a single picture wha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -43,7 +44,8 @@ class Moments(NamedTuple):
 
 
 class Discriminant(nn.Module):
-    """[B, C, h, w] → [B, width, h, w]: A·(x − μ), x made of ``parts`` layers, each of length 1 at every cell."""
+    """[B, C, h, w] → [B, width, h, w]: A·(x − μ), x made of layers of so many channels (``parts``), each of length 1
+    at every cell."""
 
     mean: Tensor
     """[C] μ: the mean of the classes' means."""
@@ -52,20 +54,19 @@ class Discriminant(nn.Module):
     background: Tensor
     """[width] A·(μ₀ − μ): where backgrounds lie."""
 
-    def __init__(self, channels: int, width: int, parts: int = 1):
+    def __init__(self, parts: Sequence[int], width: int):
         super().__init__()
-        if parts < 1 or channels % parts or not 1 <= width <= channels:
-            raise ValueError(
-                f"a discriminant needs parts of equal width and 1 ≤ width ≤ channels, got {parts}, {width}, {channels}"
-            )
-        self.options = {"kind": "discriminant", "channels": channels, "width": width, "parts": parts}
-        self.out_channels, self.upsample, self.parts = width, 1, parts
+        channels = sum(parts)
+        if min(parts, default=0) < 1 or not 1 <= width <= channels:
+            raise ValueError(f"width: a discriminant of {channels} channels has 1 to {channels}, got {width}")
+        self.options = {"kind": "discriminant", "parts": list(parts), "width": width}
+        self.out_channels, self.upsample, self.parts = width, 1, list(parts)
         for name, shape in {"mean": (channels,), "matrix": (width, channels), "background": (width,)}.items():
             self.register_buffer(name, torch.zeros(shape))
 
     def unit(self, x: Tensor) -> Tensor:
         """[B, C, h, w], each part of length 1 at every cell."""
-        return F.normalize(x.unflatten(1, (self.parts, -1)), dim=2).flatten(1, 2)
+        return torch.cat([F.normalize(part, dim=1) for part in x.split(self.parts, 1)], 1)
 
     def forward(self, x: Tensor) -> Tensor:
         return F.conv2d(self.unit(x), self.matrix[..., None, None], -self.matrix @ self.mean)

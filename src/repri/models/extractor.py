@@ -46,8 +46,14 @@ class FeatureExtractor(ABC):
     rule: InputRule
     whitening: Whitening | None = None
     """What is known of the spread of its features, if anything."""
+
     background: Tensor | None = None
     """[C] where backgrounds lie among its features, if that is known (``models.discriminant``)."""
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Channels of each layer that it gives; their sum is C."""
+        return (self.channels,)
 
     def extract(self, images: Tensor) -> Tensor:
         """RGB images [B, 3, H, W] in [0, 1] → features [B, C, h, w]."""
@@ -121,6 +127,7 @@ class NetworkExtractor(FeatureExtractor):
         self.network = network.eval().requires_grad_(False).to(self.device)
         self.stride, self.strided = strides[layers[-1]], bool(getattr(network, "strided", False))
         self.channels = sum(widths) if combine == "concat" else widths[0]
+        self._widths = tuple(widths) if combine == "concat" else (self.channels,)
         self.run = self.network  # what is executed: may be replaced by a faster equivalent
         # Not of the name: the same model from two places has the same features.
         facts = [repr(self.network), description, self.layers, self.combine, self.rule]
@@ -136,6 +143,10 @@ class NetworkExtractor(FeatureExtractor):
             for m in maps
         ]
         return torch.cat(maps, 1) if self.combine == "concat" else torch.stack(maps).mean(0)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        return self._widths
 
     @property
     def identity(self) -> str:

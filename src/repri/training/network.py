@@ -185,7 +185,7 @@ def build_trainee(config: TrainConfig, classes: int, device: str = "cpu") -> Tra
         assert isinstance(trunk, NetworkExtractor)
         head: AnyHead = continue_transformer(trunk.network, stage)
     elif config.head == "discriminant":
-        head = Discriminant(trunk.channels, config.width, len(layers or (0,)))
+        head = Discriminant(trunk.widths, config.width)
     else:
         head = Head(trunk.channels, config.head, config.width, config.kernel, config.upsample, config.dropout)
     if config.recompute or (config.thin > 1 and not isinstance(head, Blocks)):

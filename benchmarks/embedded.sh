@@ -5,7 +5,9 @@
 #   distilled  a teacher and no labels: one network for all folds    (configs/embedded.yaml)
 #   labels     cross-entropy on the fold's base classes
 #   both       on from the distilled one, teacher and base classes
-# FOLDS (0 1 2 3) and WAYS (distilled labels both) choose; RUNS_1, RUNS_5, RUNS_10: runs of 1000 tasks by shots.
+#   discriminant  the fold's base classes by a discriminant (configs/pascal-embedded-discriminant.yaml): on the
+#                 distilled one (as the package has it), and on ImageNet's EfficientNet-Lite0
+# FOLDS (0 1 2 3) and WAYS (distilled discriminant labels both) choose; RUNS_1, RUNS_5, RUNS_10: runs of 1000 tasks by shots.
 set -e
 pascal=$1 dino=hub:$2 lite=$3 mobilenet=$4 runs=$5 results=$6
 export OMP_NUM_THREADS=1
@@ -30,12 +32,23 @@ by_shots() { # name, then options
     evaluate "$name" 10 "${RUNS_10:-5}" "$@"
 }
 
-ways=${WAYS:-distilled labels both}
+ways=${WAYS:-distilled discriminant labels both}
 train distilled --weights "$lite" --set teacher="$dino"
 case $ways in *distilled*)
     by_shots embedded-distilled --extractor "$runs/distilled/model.safetensors" --size 417 ;;
 esac
+discriminant() { # folder, fold, then options
+    folder=$runs/$1-fold$2 fold=$2; shift 2
+    [ -f "$folder/model.safetensors" ] || repri train --config configs/pascal-embedded-discriminant.yaml \
+        --root "$pascal" --fold "$fold" --output "$folder" "$@"
+}
+
 for fold in ${FOLDS:-0 1 2 3}; do
+    case $ways in *discriminant*)
+        discriminant embedded-discriminant "$fold"
+        discriminant lite0-discriminant "$fold" --set network=efficientnet_lite0 --weights "$lite" \
+            --set 'layers=[layer3,layer4]' ;;
+    esac
     case $ways in *labels*)
         train labels-fold$fold --fold $fold --weights "$lite" --set teacher=null --set label_weight=1 ;;
     esac
@@ -49,6 +62,11 @@ case $ways in *labels*)
 esac
 case $ways in *both*)
     by_shots embedded-both --extractor "$runs/both-fold{fold}/model.safetensors" --size 417 ;;
+esac
+case $ways in *discriminant*)
+    for name in embedded-discriminant lite0-discriminant; do
+        by_shots $name --extractor "$runs/$name-fold{fold}/model.safetensors" --set form=discriminant
+    done ;;
 esac
 by_shots embedded --extractor default
 side() { # name, method, then options: one shot

@@ -244,9 +244,8 @@ def show_presence(data: Dataset, extractor, options) -> None:
                 view = seg._view(source.image(id))
                 features, valid = seg._extract(view.image[None])[0], view.where.valid()
                 kept = F.interpolate(valid[None, None].float(), size=features.shape[-2:], mode="nearest")[0, 0].bool()
-                assert seg._support is not None
                 white = seg._white(features, view)
-                value, score = (float(f(white, kept, seg._support)) for f in (statistic, presence_of))
+                value, score = (float(f(white, kept, seg._fitted.support)) for f in (statistic, presence_of))
                 values.append((value, score, truth, shots))
     t, _, y, _ = torch.tensor(found["training"]).unbind(1)
     slope, middle = torch.tensor(5.0, requires_grad=True), torch.tensor(0.3, requires_grad=True)

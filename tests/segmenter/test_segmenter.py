@@ -393,14 +393,15 @@ def test_fitting_anew_leaves_what_is_under_way(pair):
 @pytest.mark.parametrize("joint", [True, False])
 def test_an_absent_class_leaves_its_pixels_to_the_others(joint):
     seg = Segmenter("filters", joint=joint)
-    seg.classes = ("cat", "dog")
+    halves = np.repeat(np.array([[1, 2]], np.uint8), 48, 0).repeat(32, 1)
+    seg.fit_maps([np.random.default_rng(0).integers(0, 255, (48, 64, 3), np.uint8)], [halves], ("cat", "dog"))
     free, given = (shares_of(p, seg.classes) for p in (None, {"cat": 0.2, "dog": 0.2}))
     claims = torch.tensor([0.4, 0.55])[:, None, None] if joint else torch.tensor([0.9, 0.95])[:, None, None]
     shares, presence = torch.tensor([0.2, 0.3]), torch.tensor([0.9, 0.2])
-    probability, proportion, _ = seg._one_map(claims, shares, presence, free)
+    probability, proportion, _ = seg._fitted.one_map(claims, shares, presence, free)
     assert probability[0].item() == pytest.approx(0.4 / 0.45 if joint else 0.9)
     assert probability[1].item() == proportion[1].item() == 0
-    probability, proportion, _ = seg._one_map(claims, shares, presence, given)
+    probability, proportion, _ = seg._fitted.one_map(claims, shares, presence, given)
     assert (probability > 0).all()
     assert (probability.sum(0) <= 1 + 1e-6).all()
     assert torch.equal(proportion, shares)

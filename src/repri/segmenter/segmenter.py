@@ -14,15 +14,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from repri.data.images import IGNORE
 from repri.data.parallel import parallel, usable_cores
 from repri.data.resize import Geometry, geometry, resize_image, restore, step_of
-from repri.inference import InferenceConfig, guided, infer, infer_joint
+from repri.inference import InferenceConfig, guided
 from repri.inference.task import on_one_grid
 from repri.models import FeatureExtractor, load_extractor
 
+from .classify import Classifier
 from .inputs import Picture, Proportion, Shares, as_picture, check_names, load_shots, name_of, shares_of
-from .support import Support, build_support, cell_labels, presence_of, shows
+from .support import build_support, cell_labels, shows
 from .threads import side_by_side
 from .tiles import starts, window
 
@@ -30,8 +30,6 @@ __all__ = ["THREADS", "Segmentation", "Segmenter"]
 
 THREADS = min(4, usable_cores())
 """That write what was found; more would only hold more of it in memory."""
-WHITE = 2.0
-"""Length of whitened features beside plain ones of length 1, where several classes are told apart."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +102,6 @@ class Segmenter:
             extractor = load_extractor(extractor, **place)
         self.extractor = extractor
         self.config = _config_of(config, extractor)
-        self.known = self.config.replace(lambda_kl=1.0, lambda_h=0.1, lr=0.025, t_pi=None, steps=300)
         self.size = extractor.rule.size if size is None else size
         if self.size < extractor.stride:
             raise ValueError(f"size must be at least {extractor.stride} pixels, got {self.size}")
@@ -115,7 +112,7 @@ class Segmenter:
         self.refine, self.mirror, self.scales, self.tile, self.joint = refine, mirror, tuple(scales), tile, joint
         self._device = torch.device(getattr(extractor, "device", "cpu"))
         self.classes: tuple[str, ...] = ()
-        self._support: Support | None = None
+        self._classifier: Classifier | None = None
 
     def fit(
         self,
@@ -150,7 +147,8 @@ class Segmenter:
             white.append(self._white(features[-1], view))
             cells = (features[-1].shape[-2], features[-1].shape[-1])
             labels.append(cell_labels(mask, view.where, cells, self._step(cells, view.where), len(names)))
-        self._support = build_support(features, white, labels, len(names))
+        support = build_support(features, white, labels, len(names))
+        self._classifier = Classifier(support, len(names), self.config, self.extractor.background, self.joint)
         self.classes = names
         return self
 
@@ -171,7 +169,7 @@ class Segmenter:
         ``on_error`` is called with the name of a picture that cannot be used, and what is wrong with it; there is no
         result for it then. Without it, such a picture is an error.
         """
-        if self._support is None:
+        if self._classifier is None:
             raise ValueError("there is no support yet: call fit first")
         if batch < 1:
             raise ValueError(f"batch must be at least 1, got {batch}")
@@ -192,6 +190,11 @@ class Segmenter:
                         raise result[1]
                     else:
                         on_error(*result)
+
+    @property
+    def _fitted(self) -> Classifier:
+        assert self._classifier is not None
+        return self._classifier
 
     def _segment_group(
         self, group: list[tuple[int, Picture]], shares: Shares
@@ -224,19 +227,7 @@ class Segmenter:
                 if number == 0:
                     first.append((proportion, presence))
         whole = [(t / len(views), *rest) for t, rest in zip(total, first, strict=True) if t is not None]
-        return whole if len(self.classes) == 1 else [self._one_map(*found, shares) for found in whole]
-
-    def _one_map(
-        self, probability: Tensor, proportion: Tensor, presence: Tensor, shares: Shares
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The same, where several classes share one picture: those that are rather not there leave their pixels to the
-        others, unless their size was given; the likeliest stays."""
-        there = (presence >= 0.5) | (presence == presence.max()) | (shares.point is not None)
-        absent = probability[~there].sum(0)
-        probability = probability * there[:, None, None]
-        # In one classifier all claims sum to 1; each on its own, they may claim more than all.
-        left = (1 - absent).clamp_min(1e-6) if self.joint else probability.sum(0).clamp_min(1)
-        return probability / left, proportion * there, presence
+        return [self._fitted.one_map(*found, shares) for found in whole]
 
     def _one_view(
         self, pictures: list[np.ndarray], scale: float, mirrored: bool, shares: Shares
@@ -274,7 +265,7 @@ class Segmenter:
             for v, size in zip(views.values(), sizes, strict=True)
         ]
         valid = on_one_grid([r[0, 0].bool() for r in real], False)
-        probability, proportion, presence = self._infer(grid, white, valid, shares)
+        probability, proportion, presence = self._fitted.maps(grid, white, valid, shares)
         maps = [p[:, :h, :w].cpu() for p, (h, w) in zip(probability, sizes, strict=True)]
         return maps, proportion, presence
 
@@ -293,7 +284,7 @@ class Segmenter:
         together, whitened = (f.movedim(0, 1).flatten(1, 2)[None] for f in (features, white))  # [1, C, n·h, w]
         valid = torch.stack([view.where.valid() for view in views])
         cells = F.interpolate(valid[None].float(), size=features.shape[-2:], mode="nearest")[0].bool()
-        probability, proportion, presence = self._infer(together, whitened, cells.flatten(0, 1)[None], shares)
+        probability, proportion, presence = self._fitted.maps(together, whitened, cells.flatten(0, 1)[None], shares)
         maps = probability[0].unflatten(1, (len(views), -1)).movedim(1, 0).cpu()  # [n, N, h, w]
         total = torch.zeros(len(self.classes), height, width)
         weight = torch.zeros(height, width)
@@ -305,54 +296,6 @@ class Segmenter:
             weight[place] += weights
         full = total / weight
         return full.flip(-1) if mirrored else full, proportion[0], presence[0]
-
-    def _infer(self, features: Tensor, white: Tensor, valid: Tensor, shares: Shares) -> tuple[Tensor, Tensor, Tensor]:
-        """T queries [T, C, h, w], whitened [T, r, h, w] → probabilities [T, N, h, w], shares and presence [T, N]."""
-        assert self._support is not None
-        if len(self.classes) > 1 and self.joint:
-            probability, proportion = self._infer_joint(features, white, valid, shares.point)
-        else:
-            found = [self._infer_one(features, valid, n, shares) for n in range(1, len(self.classes) + 1)]
-            probability, proportion = (torch.stack(values, 1) for values in zip(*found, strict=True))
-        presence = torch.stack([presence_of(*query, self._support) for query in zip(white, valid, strict=True)])
-        return probability, proportion, presence
-
-    def _infer_joint(
-        self, features: Tensor, white: Tensor, valid: Tensor, point: list[float] | None
-    ) -> tuple[Tensor, Tensor]:
-        """Kinds of objects are told apart by whitened features, objects from the rest by plain ones."""
-        support = self._support
-        assert support is not None
-        config = self.config if point is None else self.known
-        both = ((support.features, support.white), (features, white))
-        shots, queries = (torch.cat([F.normalize(f, dim=1), WHITE * w], 1) for f, w in both)
-        out = infer_joint(shots, support.labels, queries, len(self.classes), config, valid, point)
-        return out.probability[:, 1:], out.proportion[:, 1:]
-
-    def _infer_one(self, features: Tensor, valid: Tensor, n: int, shares: Shares) -> tuple[Tensor, Tensor]:
-        """[T, h, w] and [T] of one class against all else."""
-        support = self._support
-        assert support is not None
-        labels, background = support.labels, self.extractor.background
-        if len(self.classes) > 1:
-            labels = torch.where(labels == IGNORE, labels, (labels == n).to(labels.dtype))
-        masks = labels[None].expand(len(features), -1, -1, -1)
-        rows = support.features[None].expand(len(features), -1, -1, -1, -1)
-        if shares.point is not None:
-            out = infer(rows, masks, features, self.known, valid, shares.point[n - 1], background=background)
-            return out.probability, out.proportion
-        out = infer(rows, masks, features, self.config, valid, background=background)
-        if shares.limits is None:
-            return out.probability, out.proportion
-        bounded = out.proportion.clamp(*shares.limits)
-        outside = bounded != out.proportion
-        if outside.any():
-            again = infer(
-                *(rows[outside], masks[outside], features[outside], self.known, valid[outside], bounded[outside]),
-                background=background,
-            )
-            out.probability[outside] = again.probability
-        return out.probability, bounded
 
     def _result(self, item: tuple[str, np.ndarray, Tensor, Tensor, Tensor]) -> Segmentation:
         name, picture, probability, proportion, presence = item

@@ -33,7 +33,7 @@ by_shots() { # name, then options
 }
 
 ways=${WAYS:-distilled discriminant labels both}
-train distilled --weights "$lite" --set teacher="$dino"
+case $ways in *distilled* | *both*) train distilled --weights "$lite" --set teacher="$dino" ;; esac
 case $ways in *distilled*)
     by_shots embedded-distilled --extractor "$runs/distilled/model.safetensors" --size 417 ;;
 esac

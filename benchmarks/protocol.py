@@ -19,8 +19,10 @@ from pathlib import Path
 import torch
 
 from repri.data.dataset import Dataset
+from repri.data.images import read_image
 from repri.data.index import class_index
 from repri.data.open import open_dataset
+from repri.data.resize import resize_image
 from repri.data.store import Extractor, FeatureStore
 from repri.data.tasks import TaskList, sample_tasks
 from repri.distributed import peak_memory
@@ -33,7 +35,9 @@ class NoStore(FeatureStore):
     """Computes every image each time it is asked for."""
 
     def get(self, path: Path) -> torch.Tensor:
-        return self.extractor.extract(self._load(path).tensor[None])[0].to(self.precision)
+        image = read_image(path)
+        picture = resize_image(image, self.geometry((image.shape[0], image.shape[1])))
+        return self.extractor.extract(picture[None])[0].to(self.precision)
 
 
 def first(tasks: TaskList, count: int) -> TaskList:

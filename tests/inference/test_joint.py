@@ -24,13 +24,14 @@ def made(classes=1, shots=2, queries=3, size=10, channels=24, seed=0):
     return pictures(labels), labels, pictures(truth), truth
 
 
-@pytest.mark.parametrize("preset", ["clean", "trained", "ce", "ce_h"])
+@pytest.mark.parametrize("preset", ["clean", "trained", "discriminant", "ce", "ce_h"])
 def test_one_class_is_the_usual_problem(preset):
     support, labels, query, _ = made()
     config = InferenceConfig.preset(preset)
     masks = labels.to(torch.uint8)[None].expand(3, -1, -1, -1)
-    usual = infer(support[None].expand(3, -1, -1, -1, -1), masks, query, config, backend="torch")
-    joint = infer_joint(support, labels, query, 1, config)
+    rows, known = support[None].expand(3, -1, -1, -1, -1), query[0, :, 0, 0]
+    usual = infer(rows, masks, query, config, background=known, backend="torch")
+    joint = infer_joint(support, labels, query, 1, config, background=known)
     torch.testing.assert_close(joint.probability[:, 1], usual.probability, rtol=0, atol=1e-5)
     torch.testing.assert_close(joint.proportion[:, 1], usual.proportion, rtol=0, atol=1e-5)
 

@@ -74,6 +74,11 @@ def test_too_little_to_learn_from():
     moments.add(torch.rand(5, 12), 1)
     with pytest.raises(ValueError, match="cells of the background and of at least one class"):
         Discriminant([12], 4).fit(moments)
+    still = Moments.empty(2, 12)
+    for label in (0, 1):
+        still.add(torch.full((5, 12), 0.25), label)
+    with pytest.raises(ValueError, match="vary within a class"):
+        Discriminant([12], 4).fit(still)
     with pytest.raises(ValueError, match="of 12 channels has 1 to 12, got 13"):
         Discriminant([12], 13)
 

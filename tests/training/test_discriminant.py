@@ -7,11 +7,17 @@ import sys
 import pytest
 import torch
 
+from repri import Segmenter
 from repri.data.store import FeatureStore
+from repri.distributed import World
+from repri.evaluation.evaluate import EvaluationConfig, evaluate
+from repri.evaluation.evaluate import plan as plan_evaluation
+from repri.experiments.plots import plot_training
 from repri.methods import Episode, build_method
 from repri.models import load_extractor
 from repri.settings import parse
 from repri.training import TrainConfig, prepare, train
+from repri.training.estimate import measure
 
 CHANGES = {"head": "discriminant", "width": 12, "epochs": 1}
 
@@ -71,12 +77,45 @@ def test_two_processes_find_the_same(settings, config_file, tmp_path):
     torch.testing.assert_close(one.background, two.background, atol=1e-4, rtol=1e-4)
 
 
+def test_any_size_and_few_images(settings, tmp_path):
+    """Cells that hang over the edge have the label of the last pixel; there are no batches to fill."""
+    changes = CHANGES | {"size": 90, "images": 2, "batch": 8, "protocol": "official"}
+    plan = prepare(TrainConfig(**settings | changes))
+    assert "an image takes" in measure(plan, World())
+    train(plan)
+    assert load_extractor(str(tmp_path / "run" / "model.safetensors")).background is not None
+    with pytest.raises(ValueError, match="there is no curve to draw"):
+        plot_training(tmp_path / "run")
+
+
+def test_nothing_depends_on_the_seed(settings, tmp_path):
+    found = []
+    for seed in (0, 1):
+        plan = prepare(TrainConfig(**settings | CHANGES | {"seed": seed, "output": str(tmp_path / str(seed))}))
+        train(plan)
+        found.append(plan.trainee.head.matrix)
+    assert torch.equal(*found)
+
+
+def test_a_form_that_the_extractor_cannot_have(settings):
+    few = {"folds": (0,), "runs": 1, "tasks": 2, "split": "train", "min_pixels": 1}
+    planned = plan_evaluation(EvaluationConfig(settings["data"], settings={"form": "discriminant"}, **few))
+    with pytest.raises(ValueError, match="knows nothing of backgrounds"):
+        evaluate(planned, lambda fold: load_extractor("filters"))
+    with pytest.raises(ValueError, match="knows nothing of backgrounds"):
+        Segmenter("filters", config="discriminant")
+    with pytest.raises(ValueError, match="config must be a preset's name"):
+        Segmenter("filters", config=3)
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
         ({"epochs": 3}, "computed in one pass, set epochs: 1"),
         ({"width": 4000}, "channels has 1 to"),
         ({"upsample": 2}, "no upsample"),
+        ({"freeze": "none"}, "sits on a frozen extractor"),
+        ({"network": "compact-mobilenet_v2"}, "sits on a frozen extractor"),
         ({"head": "discriminants"}, "head"),
     ],
 )

@@ -47,7 +47,8 @@ def train(
             with bars or nullcontext():
                 plan = prepare(resolved, here, counting(bars), device)
                 plan.check_folder(resume)
-                select = _episodic(resolved, here) if resolved.protocol == "official" else None
+                choose = resolved.protocol == "official" and resolved.stepwise
+                select = _episodic(resolved, here) if choose else None
                 if dry_run:
                     from repri.training.estimate import measure
 
@@ -80,7 +81,9 @@ def print_plan(plan: Any) -> None:
         "  " + ", ".join(plan.classes),
         f"{len(plan.examples)} training images, {len(plan.validation)} for validation, side {plan.examples.size}",
         f"{learned / 1e6:.2f} M parameters learned, {frozen / 1e6:.2f} M frozen",
-        f"{plan.steps_per_epoch} steps of {config.batch} images in an epoch, {plan.steps} in all",
+        f"{plan.steps_per_epoch} steps of {config.batch} images in an epoch, {plan.steps} in all"
+        if config.stepwise
+        else "one pass over the features, then algebra",
     )
     for line in lines:
         typer.echo(line)

@@ -13,6 +13,7 @@ import threading
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -52,6 +53,8 @@ class Headed(Protocol):
     """An extractor that is another one with something on top."""
 
     under: Extractor
+    rounds: bool
+    """Whether stored features of ``under``, in half precision, are as good as new ones."""
 
     def finish(self, features: Tensor) -> Tensor: ...
 
@@ -78,8 +81,8 @@ class Input(NamedTuple):
 class FeatureStore:
     """Features of images under one resize rule and one extractor.
 
-    Where an extractor is another one with a head (``under``), and the other's features are here, they are taken: the
-    heads of four folds need one pass of their backbone.
+    Where an extractor is another one with a head (``under``), and the other's features are here (training put them
+    here, say), they are taken: the heads of four folds need one pass of their backbone.
     """
 
     def __init__(
@@ -101,12 +104,12 @@ class FeatureStore:
             )
         self.precision = precision
         self.root = (cache_folder() if folder is None else folder) / "features"
-        headed = isinstance(extractor, Headed)
+        headed = isinstance(extractor, Headed) and extractor.rounds
         self._under = FeatureStore(extractor.under, rule, self.size, folder, budget) if headed else None
         facts = (extractor.fingerprint, rule, self.size, self.multiple, str(precision))
         self.folder = self.root / hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
         self.budget = default_budget() if budget is None else budget
-        self._names: dict[Path, str] = {}
+        self._names: dict[Path, str] = {} if self._under is None else self._under._names
         self._recent: OrderedDict[Path, Tensor] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -134,10 +137,11 @@ class FeatureStore:
         kept = {self._file(path) for path in images}
         waiting: dict[tuple[int, ...], list[Input]] = {}
         for made_of in parallel(self._load, missing, ahead=2):
-            group = waiting.setdefault(made_of.tensor.shape, [])
+            kind = (made_of.halfway, *made_of.tensor.shape)
+            group = waiting.setdefault(kind, [])
             group.append(made_of)
             if len(group) >= batch:
-                done += self._compute(waiting.pop(made_of.tensor.shape), kept, len(images))
+                done += self._compute(waiting.pop(kind), kept, len(images))
                 if progress:
                     progress(done, total)
         for group in waiting.values():
@@ -209,7 +213,8 @@ class FeatureStore:
         if not whole:
             file.unlink(missing_ok=True)
             return None
-        os.utime(file)  # the least recently used ones make room
+        with suppress(OSError):  # another process may have made room
+            os.utime(file)  # the least recently used ones do
         return features
 
     def _file(self, path: Path) -> Path:

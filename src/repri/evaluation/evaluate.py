@@ -139,6 +139,10 @@ def evaluate(
     extraction, stores = 0.0, {}
     for fold in planned.folds:
         extractor = extractor_for(fold)
+        if planned.method.settings().get("background") == "known" and getattr(extractor, "background", None) is None:
+            raise ValueError(
+                f"{extractor.name} knows nothing of backgrounds: form=discriminant is for extractors with such a head"
+            )
         kept = FeatureStore(extractor, config.protocol, config.size, store, precision=PRECISION[config.precision])
         stores[fold] = {"name": extractor.name, "fingerprint": extractor.fingerprint[:16], "size": kept.size}
         start = time.perf_counter()

@@ -43,6 +43,8 @@ def plot_training(folder: Path) -> Path:
         raise ValueError(f"{folder} is no run of `repri train`: {path}: {error.strerror}") from None
     if not rows or not {"epoch", "loss", "base_miou"} <= rows[0].keys():
         raise ValueError(f"{path} is no log of `repri train`")
+    if not rows[0]["loss"]:
+        raise ValueError(f"{folder} was computed in one pass (a discriminant): there is no curve to draw")
     figure = _figure(7, 2.6)
     left, right = figure.subplots(1, 2)
     left.plot([int(row["epoch"]) for row in rows], [float(row["loss"]) for row in rows], "o-", markersize=3)

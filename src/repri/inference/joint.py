@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .config import InferenceConfig
-from .passes import safe_log
+from .passes import one_more, safe_log
 from .task import IGNORE, resize_labels
 
 __all__ = ["JointResult", "infer_joint"]
@@ -52,6 +52,7 @@ def infer_joint(
     cfg: InferenceConfig | None = None,
     query_valid: Tensor | None = None,
     proportion: Tensor | Sequence[float] | None = None,
+    background: Tensor | None = None,
 ) -> JointResult:
     """N classes in T queries that share one support set.
 
@@ -59,9 +60,10 @@ def infer_joint(
     labels       [K, H, W] 0 background, 1 … N, 255 unlabelled; every class must be there
     query        [T, C, h, w]
     classes      N
-    cfg          must have a background prototype, as the default ``clean`` has; ``known`` starts from the support's
+    cfg          must have a background prototype, as the default ``clean`` has
     query_valid  bool [T, H, W]
     proportion   [N] or [T, N]: share of each class, known in advance
+    background   [C] the direction of backgrounds in general, for ``cfg.background="known"``
 
     λ = transduction / K, K being the mean number of support images that show a class.
     """
@@ -88,6 +90,10 @@ def infer_joint(
     lambda_h = float(cfg.transduction / shown) if cfg.lambda_h is None else cfg.lambda_h
     lambda_kl = float(cfg.transduction / shown) if cfg.lambda_kl is None else cfg.lambda_kl
     theta, b = _start(z, y, q, weight, cfg), q.new_zeros(len(q), classes + 1)
+    if cfg.background == "known":
+        if background is None:
+            raise ValueError("background='known' starts from what the extractor knows of backgrounds: give background=")
+        theta[:, 0] = one_more(theta[:, 0], F.normalize(background.to(q), dim=0), float(shown))
     pi = _known(proportion, len(q), classes, q.device) if proportion is not None else None
     updates = cfg.reestimations() if pi is None and cfg.lambda_kl != 0 else frozenset()
     if pi is None:

@@ -25,7 +25,15 @@ from torch import Tensor
 from .config import InferenceConfig
 from .task import Problem
 
-__all__ = ["Evaluation", "Passes", "TorchPasses", "direction", "support_weights", "unit_vectors"]
+__all__ = ["Evaluation", "Passes", "TorchPasses", "direction", "one_more", "support_weights", "unit_vectors"]
+
+
+def one_more(v: Tensor, known: Tensor, shots: Tensor | float) -> Tensor:
+    """Prototypes v [T, C] of so many shots [T, 1], turned as if a direction known [C], of length 1, were one more shot.
+    Their length, which decides how fast they turn, stays; where it is 0, v becomes what is known."""
+    length = torch.linalg.vector_norm(v, dim=1, keepdim=True)
+    length = torch.where(length > 0, length, 1)
+    return length * F.normalize(shots * v / length + known, dim=1)
 
 
 class Evaluation(NamedTuple):

@@ -13,7 +13,7 @@ from torch import Tensor
 from .build import native_status
 from .config import InferenceConfig
 from .native import NativePasses
-from .passes import Evaluation, Passes, TorchPasses, direction, safe_log
+from .passes import Evaluation, Passes, TorchPasses, direction, one_more, safe_log
 from .task import Problem, build_problem
 
 __all__ = ["InferenceResult", "Step", "infer", "perturbed"]
@@ -283,13 +283,10 @@ def _initial_background(
     share = torch.stack([1 - s.foreground.sum() / s.labelled.sum() for s in problem.supports])[:, None]
     empty = ~(torch.linalg.vector_norm(v, dim=1) > 0)
     v = torch.where(empty[:, None], 0, v / share.clamp_min(1e-12))
-    if known is not None:  # as one more shot; the length, which decides how fast v turns, is the support's
-        length = torch.where(empty, 1, torch.linalg.vector_norm(v, dim=1))[:, None]
-        both = problem.shots[:, None] * v / length + known
-        return (length * torch.nn.functional.normalize(both, dim=1)).contiguous()
+    if known is not None:
+        return one_more(v, known, problem.shots[:, None]).contiguous()
     if cfg.background == "both" or empty.any():
-        known = torch.zeros_like(w[:, 0])
-        scores = passes.query_logits(direction(w, v), known)
+        scores = passes.query_logits(direction(w, v), torch.zeros_like(w[:, 0]))
         rest = torch.where(empty[:, None, None], 1.0, torch.sigmoid(-scores)) * problem.valid
         mean = _weighted_mean(problem.query, rest, w.dtype)
         half = 0.5 if cfg.background == "both" else 0.0

@@ -69,7 +69,7 @@ class Discriminant(nn.Module):
         return torch.cat([F.normalize(part, dim=1) for part in x.split(self.parts, 1)], 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.conv2d(self.unit(x), self.matrix[..., None, None], -self.matrix @ self.mean)
+        return F.conv2d(self.unit(x) - self.mean[:, None, None], self.matrix[..., None, None])
 
     def fit(self, found: Moments) -> Tensor:
         """Set everything from the moments of unit features; returns the classes' means [classes, width].
@@ -77,20 +77,24 @@ class Discriminant(nn.Module):
         Σ is the mean of the classes' covariances, each counting alike. The directions that are kept are those along
         which the features then vary most, within and between classes.
         """
-        seen = found.count > 1
-        if not seen[0] or seen.sum() < 2:
+        seen = (found.count > 1).nonzero()[:, 0].tolist()
+        if 0 not in seen or len(seen) < 2:
             raise ValueError("a discriminant needs cells of the background and of at least one class: too few images?")
-        count = found.count[seen]
-        means = found.total[seen] / count[:, None]
+        means = found.total[seen] / found.count[seen, None]
         within = torch.zeros_like(found.square[0])
-        for square, n, mean in zip(found.square[seen], count, means, strict=True):
-            within += (square / n - torch.outer(mean, mean)) / len(count)
+        for label, mean in zip(seen, means, strict=True):
+            within += (found.square[label] / found.count[label] - torch.outer(mean, mean)) / len(seen)
+        if not within.diagonal().mean() > 1e-12:
+            raise ValueError(
+                "a discriminant needs features that vary within a class, and these do not (or are no numbers)"
+            )
         centre = means.mean(0)
-        between = (means - centre).T @ (means - centre) / len(count)
+        between = (means - centre).T @ (means - centre) / len(seen)
         variances, directions = torch.linalg.eigh(within)
         scaled = directions * (variances.clamp_min(0) + SHRINKAGE * variances.mean()).rsqrt()
         _, turned = torch.linalg.eigh(scaled.T @ (within + between) @ scaled)
         matrix = (scaled @ turned.flip(1)[:, : self.out_channels]).T
+        matrix *= matrix.gather(1, matrix.abs().argmax(1, keepdim=True)).sign()  # else each row's is arbitrary
         placed = torch.zeros(len(found.count), self.out_channels)
         placed[seen] = ((means - centre) @ matrix.T).float()
         self.mean.copy_(centre)

@@ -13,6 +13,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
+from .discriminant import Discriminant
 from .whitening import Whitening
 
 __all__ = ["IMAGENET", "FeatureExtractor", "HeadedExtractor", "InputRule", "NetworkExtractor", "fingerprint_of"]
@@ -159,9 +160,12 @@ class NetworkExtractor(FeatureExtractor):
 
 
 class HeadedExtractor(FeatureExtractor):
-    """Another extractor with a module on top, which must have ``out_channels`` (and ``upsample``, if it does)."""
+    """Another extractor with a module on top, which must have ``out_channels`` (and ``upsample``, if it does).
 
-    def __init__(self, under: FeatureExtractor, head: nn.Module, size: int | None = None):
+    ``rounds``: the head gets features in half precision, as it did in training, so that stored ones are as good.
+    """
+
+    def __init__(self, under: FeatureExtractor, head: nn.Module, size: int | None = None, rounds: bool = False):
         if not isinstance(getattr(head, "out_channels", None), int):
             raise ValueError(f"{under.name}: a head must say how many channels it gives, as out_channels")
         self.under, self.name, self.rule = under, f"{under.name} with a head", under.rule
@@ -172,9 +176,12 @@ class HeadedExtractor(FeatureExtractor):
         self.stride, self.strided = under.stride // upsample, under.strided and upsample == 1
         self.device = torch.device(getattr(under, "device", "cpu"))
         self.head = copy.deepcopy(head).eval().requires_grad_(False).to(self.device)
-        background = getattr(self.head, "background", None)
-        self.background = background.cpu() if isinstance(background, Tensor) else None
-        self._fingerprint = fingerprint_of([under.fingerprint, repr(head), "half"], head.state_dict().items())
+        self.rounds = rounds
+        if isinstance(head, Discriminant) and head.background.any():
+            self.background = head.background.cpu()
+        facts, tensors = [repr(head), *(["half"] if rounds else [])], list(head.state_dict().items())
+        self._fingerprint = fingerprint_of([under.fingerprint, *facts], tensors)
+        self._identity = fingerprint_of([under.identity, *facts], tensors)
 
     def _forward(self, images: Tensor) -> Tensor:
         return self._finish(self.under._forward(images))
@@ -185,12 +192,15 @@ class HeadedExtractor(FeatureExtractor):
             return self._finish(features.to(self.device)).clone()
 
     def _finish(self, features: Tensor) -> Tensor:
-        """The head saw stored features, in half precision, when it was trained."""
-        return self.head(features.half().float())
+        return self.head(features.half().float() if self.rounds else features)
 
     @property
     def fingerprint(self) -> str:
         return self._fingerprint
+
+    @property
+    def identity(self) -> str:
+        return self._identity
 
 
 def _levels(network: Any) -> tuple[dict[str, int], dict[str, int]]:

@@ -121,7 +121,7 @@ def _load_trained(
     )
     if under.identity != base["identity"]:
         raise ValueError(f"{path} was trained on another {base['name']} than the one that is here: its weights differ")
-    return HeadedExtractor(under, head, base["size"])
+    return HeadedExtractor(under, head, base["size"], rounds=True)
 
 
 def whole_name(checkpoint: Checkpoint) -> str:

@@ -73,8 +73,10 @@ class Classifier:
     ) -> tuple[Tensor, Tensor]:
         """Kinds of objects are told apart by whitened features, objects from the rest by plain ones."""
         config = self.config if point is None else self.known
-        queries = _join(features, white)
-        out = infer_joint(self._joined, self.support.labels, queries, self.classes, config, valid, point)
+        queries, background = _join(features, white), self.background
+        if background is not None:  # which is one of the plain features
+            background = F.pad(background, (0, white.shape[1]))
+        out = infer_joint(self._joined, self.support.labels, queries, self.classes, config, valid, point, background)
         return out.probability[:, 1:], out.proportion[:, 1:]
 
     def _one(self, features: Tensor, valid: Tensor, n: int, shares: Shares) -> tuple[Tensor, Tensor]:

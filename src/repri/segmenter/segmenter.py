@@ -355,11 +355,17 @@ class Segmenter:
 def _config_of(
     config: str | InferenceConfig | Mapping[str, Any] | None, extractor: FeatureExtractor
 ) -> InferenceConfig:
-    if isinstance(config, InferenceConfig):
-        return config
-    changes = {"form": config} if isinstance(config, str) else dict(config or {})
-    usual = "clean" if extractor.background is None else "discriminant"
-    return InferenceConfig.preset(changes.pop("form", usual)).replace(**changes)
+    if not isinstance(config, InferenceConfig):
+        if config is not None and not isinstance(config, (str, Mapping)):
+            raise ValueError(f"config must be a preset's name, settings or changes to them, got {config!r}")
+        changes = {"form": config} if isinstance(config, str) else dict(config or {})
+        usual = "clean" if extractor.background is None else "discriminant"
+        config = InferenceConfig.preset(changes.pop("form", usual)).replace(**changes)
+    if config.background == "known" and extractor.background is None:
+        raise ValueError(
+            f"{extractor.name} knows nothing of backgrounds: discriminant is for extractors with such a head"
+        )
+    return config
 
 
 @lru_cache(4)

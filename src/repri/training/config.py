@@ -102,6 +102,11 @@ class TrainConfig:
     recompute: bool = False
     """Gradient checkpointing: a third more work, less memory (norms then update their running means twice)."""
 
+    @property
+    def stepwise(self) -> bool:
+        """Whether there are steps and batches at all."""
+        return self.head != "discriminant"
+
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "accumulate", "width", "upsample", "loss_stride", "thin", "validate_every"):
             if getattr(self, name) < 1:

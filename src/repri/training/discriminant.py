@@ -11,11 +11,10 @@ from repri.data.images import IGNORE
 from repri.distributed import World
 from repri.models.discriminant import Discriminant, Moments
 
-from .batches import sampled
 from .network import HeadTrainee
 from .plan import Plan
 
-__all__ = ["fit_discriminant"]
+__all__ = ["add_cells", "fit_discriminant", "labels_of"]
 
 
 def fit_discriminant(
@@ -31,18 +30,34 @@ def fit_discriminant(
     found = Moments.empty(len(plan.classes) + 1, len(head.mean))
     mine = world.share(list(range(len(examples))))
     for i, batch in enumerate(examples.batches([[place] for place in mine], 0)):
-        cells = head.unit(batch.x.to(device))[0].flatten(1).T.cpu()  # [h·w, C]
-        labels = sampled(batch.labels, trainee.stride, trainee.aligned(batch.labels.shape[-1])).flatten()
-        for label in labels.unique().tolist():
-            if label != IGNORE:
-                found.add(cells[labels == label], label)
+        add_cells(found, head.unit(batch.x.to(device))[0].cpu(), labels_of(batch.labels[0], batch.x, trainee))
         if report:
             report("moments of the base classes", i + 1, len(mine), "")
     if world.size > 1:
         for sums in found:
-            torch.distributed.all_reduce(sums)
+            moved = sums.to(device)
+            torch.distributed.all_reduce(moved)
+            sums.copy_(moved)
     means = head.fit(found)
-    _nearest_mean(trainee.classifier, means.to(device), found.count.to(device))
+    _nearest_mean(trainee.classifier, means, found.count)
+
+
+def labels_of(labels: Tensor, features: Tensor, trainee: HeadTrainee) -> Tensor:
+    """[H, W] → [h, w]: labels of the pixels on which, or around which, the cells of features [B, C, h, w] lie."""
+    first = 0 if trainee.trunk is not None and trainee.trunk.strided else trainee.stride // 2
+    rows, columns = (
+        (torch.arange(cells) * trainee.stride + first).clamp_max(side - 1)
+        for cells, side in zip(features.shape[-2:], labels.shape, strict=True)
+    )
+    return labels[rows][:, columns]
+
+
+def add_cells(found: Moments, cells: Tensor, labels: Tensor) -> None:
+    """Unit features [C, h, w] and labels [h, w] of one picture."""
+    rows, flat = cells.flatten(1).T, labels.flatten()
+    for label in flat.unique().tolist():
+        if label != IGNORE:
+            found.add(rows[flat == label], label)
 
 
 def _nearest_mean(classifier: torch.nn.Conv2d, means: Tensor, count: Tensor) -> None:

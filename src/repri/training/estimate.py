@@ -6,9 +6,12 @@ import time
 from dataclasses import replace
 
 from repri.distributed import World, peak_memory
+from repri.models.discriminant import Discriminant, Moments
 
 from .batches import order
+from .discriminant import add_cells, labels_of
 from .loop import Report, build_optimiser, thinned, update
+from .network import HeadTrainee
 from .plan import Plan
 
 __all__ = ["measure"]
@@ -21,8 +24,11 @@ def measure(plan: Plan, world: World, report: Report | None = None, device: str 
     config = plan.config
     trainee = plan.trainee.to(device).train()
     optimiser = build_optimiser(trainee, replace(config, lr=0.0))
-    steps = order(len(plan.examples), config.batch, config.seed, 0)
-    steps = [world.share(steps[i % len(steps)]) for i in range(STEPS + 1)]  # the first warms up
+    if config.stepwise:
+        steps = order(len(plan.examples), config.batch, config.seed, 0)
+        steps = [world.share(steps[i % len(steps)]) for i in range(STEPS + 1)]  # the first warms up
+    else:
+        steps = [[place] for place in range(min(STEPS, len(plan.examples)))]
     filling = 0.0
     for store in (plan.examples.store, plan.examples.teacher):
         if store is None:
@@ -32,6 +38,8 @@ def measure(plan: Plan, world: World, report: Report | None = None, device: str 
         computed = store.prepare(images)
         each = (time.perf_counter() - start) / computed if computed else 0.0
         filling += each * (len(plan.examples) + len(plan.validation)) / world.size
+    if isinstance(trainee, HeadTrainee) and isinstance(trainee.head, Discriminant):
+        return _measure_pass(plan, trainee, trainee.head, steps, world) + _rest(filling)
     times = []
     start = time.perf_counter()
     for i, batch in enumerate(plan.examples.batches(steps, 0)):
@@ -43,9 +51,22 @@ def measure(plan: Plan, world: World, report: Report | None = None, device: str 
             report("measured steps", i + 1, len(steps), "")
     step = sum(times[1:]) / STEPS
     text = f"a step takes {step:.2f} s: about {_duration(step * plan.steps)} in all, without validation"
-    if filling:
-        text += f"; before it {_duration(filling)} for the frozen part of the network or the teacher"
-    return f"{text}; {peak_memory():.1f} GB of memory"
+    return text + _rest(filling)
+
+
+def _measure_pass(plan: Plan, trainee: HeadTrainee, head: Discriminant, steps: list[list[int]], world: World) -> str:
+    found = Moments.empty(len(plan.classes) + 1, len(head.mean))
+    start = time.perf_counter()
+    for batch in plan.examples.batches(steps, 0):
+        add_cells(found, head.unit(batch.x)[0], labels_of(batch.labels[0], batch.x, trainee))
+    each = (time.perf_counter() - start) / len(steps)
+    whole = each * len(plan.examples) / world.size
+    return f"an image takes {each:.2f} s: about {_duration(whole)} in all, without validation"
+
+
+def _rest(filling: float) -> str:
+    before = f"; before it {_duration(filling)} for the frozen part of the network or the teacher" if filling else ""
+    return f"{before}; {peak_memory():.1f} GB of memory"
 
 
 def _duration(seconds: float) -> str:

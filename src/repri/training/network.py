@@ -165,6 +165,12 @@ class HeadTrainee(Trainee):
 
 def build_trainee(config: TrainConfig, classes: int, device: str = "cpu") -> Trainee:
     """``classes``: of the base training, background included. The random start is the seed's, set before."""
+    whole = config.network.startswith(("pspnet-", "compact-"))
+    if config.head == "discriminant" and (whole or config.freeze != "backbone" or config.upsample != 1):
+        raise ValueError(
+            "head: a discriminant sits on a frozen extractor (hub:…, default, resnet50 …, or a trained one): "
+            "set freeze: backbone, and no upsample"
+        )
     if config.network.startswith("pspnet-"):
         return _build_pspnet(config, classes, device)
     if config.network.startswith("compact-"):
@@ -190,8 +196,6 @@ def build_trainee(config: TrainConfig, classes: int, device: str = "cpu") -> Tra
         head = Head(trunk.channels, config.head, config.width, config.kernel, config.upsample, config.dropout)
     if config.recompute or (config.thin > 1 and not isinstance(head, Blocks)):
         raise ValueError("recompute is for a pspnet-…, and thin for the blocks of a transformer")
-    if config.head == "discriminant" and (stage is not None or config.upsample != 1):
-        raise ValueError("head: a discriminant sits on a frozen extractor: set freeze: backbone, and no upsample")
     base = {
         "name": _absolute(config.network),
         "weights": config.weights and _absolute(config.weights),

@@ -77,11 +77,11 @@ def prepare(
 ) -> Plan:
     """Open the data, build the network. Nothing is written yet, save the count of classes in the cache."""
     world = world or World()
-    if config.batch % (world.size * config.accumulate):
+    if config.stepwise and config.batch % (world.size * config.accumulate):
         raise ValueError(
             f"a batch of {config.batch} cannot be shared by {world.size} processes in {config.accumulate} parts each"
         )
-    if config.batch // (world.size * config.accumulate) < 2:
+    if config.stepwise and config.batch // (world.size * config.accumulate) < 2:
         raise ValueError("each part of a batch needs two images, for the norms: fewer parts, or a larger batch")
     check_writable(Path(config.output).expanduser() / "last.pt")
     splits = splits_of(config.data)
@@ -99,7 +99,7 @@ def prepare(
     multiple = trainee.rule.multiple
     if size % multiple:
         raise ValueError(f"size must be a multiple of {multiple} for {config.network}, got {size}")
-    if (size - trainee.aligned(size)) % config.loss_stride:
+    if config.stepwise and (size - trainee.aligned(size)) % config.loss_stride:
         raise ValueError(f"loss_stride must divide {size - trainee.aligned(size)} here, got {config.loss_stride}")
     if config.thin > size // trainee.stride:
         raise ValueError(f"thin: there are {size // trainee.stride} cells in a row, got {config.thin}")
@@ -146,10 +146,12 @@ def prepare(
         config,
         tuple(dataset.classes[id] for id in base),
         trainee,
-        examples(dataset, config.images, config.protocol),
+        examples(dataset, config.images, config.protocol if config.stepwise else "none"),
         examples(held_out, config.validation_images, "none"),
         skipped,
     )
+    if not config.stepwise:
+        return plan
     if plan.steps_per_epoch < 1:
         raise ValueError(f"{len(plan.examples)} images do not fill a batch of {config.batch}: take a smaller batch")
     if config.warmup > plan.steps:

@@ -2,12 +2,13 @@
 # Figures of the embedded model's card: sh benchmarks/embedded.sh PASCAL DINOV2 LITE0 MOBILENET RUNS RESULTS
 # (the data's folder, a folder with facebook/dinov2-small, ImageNet weights of EfficientNet-Lite0 and of MobileNetV2,
 # where to train, where to put the JSONs). What is there already is not done again.
-#   distilled  a teacher and no labels: one network for all folds    (configs/embedded.yaml)
-#   labels     cross-entropy on the fold's base classes
-#   both       on from the distilled one, teacher and base classes
-#   discriminant  the fold's base classes by a discriminant (configs/pascal-embedded-discriminant.yaml): on the
-#                 distilled one (as the package has it), and on ImageNet's EfficientNet-Lite0
-# FOLDS (0 1 2 3) and WAYS (distilled discriminant labels both) choose; RUNS_1, RUNS_5, RUNS_10: runs of 1000 tasks by shots.
+#   distilled     a teacher and no labels: one network for all folds (configs/embedded.yaml)
+#   discriminant  heads on it, from the labels of each fold's base classes and of all (configs/pascal-embedded-discriminant.yaml)
+#   lite0         the same heads on ImageNet's EfficientNet-Lite0: labels and no teacher
+#   labels        cross-entropy on the fold's base classes: labels and no teacher
+#   both          on from the distilled one, teacher and cross-entropy
+# distilled and discriminant make what is in the package (python benchmarks/embed.py); the figures are of the package.
+# FOLDS (0 1 2 3) and WAYS (distilled discriminant lite0 labels both) choose; RUNS_1, RUNS_5, RUNS_10: runs of 1000 tasks by shots.
 set -e
 pascal=$1 dino=hub:$2 lite=$3 mobilenet=$4 runs=$5 results=$6
 export OMP_NUM_THREADS=1
@@ -32,21 +33,21 @@ by_shots() { # name, then options
     evaluate "$name" 10 "${RUNS_10:-5}" "$@"
 }
 
-ways=${WAYS:-distilled discriminant labels both}
+ways=${WAYS:-distilled discriminant lite0 labels both}
 case $ways in *distilled* | *both*) train distilled --weights "$lite" --set teacher="$dino" ;; esac
 case $ways in *distilled*)
-    by_shots embedded-distilled --extractor "$runs/distilled/model.safetensors" --size 417 ;;
+    by_shots distilled-single --extractor "$runs/distilled/model.safetensors" --size 417 ;;
 esac
 discriminant() { # folder, fold, then options
-    folder=$runs/$1-fold$2 fold=$2; shift 2
+    folder=$runs/$1 fold=$2; shift 2
     [ -f "$folder/model.safetensors" ] || repri train --config configs/pascal-embedded-discriminant.yaml \
-        --root "$pascal" --fold "$fold" --output "$folder" "$@"
+        --root "$pascal" --set fold="$fold" --output "$folder" "$@"
 }
 
 for fold in ${FOLDS:-0 1 2 3}; do
-    case $ways in *discriminant*)
-        discriminant embedded-discriminant "$fold"
-        discriminant lite0-discriminant "$fold" --set network=efficientnet_lite0 --weights "$lite" \
+    case $ways in *discriminant*) discriminant discriminant-fold$fold "$fold" ;; esac
+    case $ways in *lite0*)
+        discriminant lite0-fold$fold "$fold" --set network=efficientnet_lite0 --weights "$lite" \
             --set 'layers=[layer3,layer4]' ;;
     esac
     case $ways in *labels*)
@@ -63,18 +64,19 @@ esac
 case $ways in *both*)
     by_shots embedded-both --extractor "$runs/both-fold{fold}/model.safetensors" --size 417 ;;
 esac
-case $ways in *discriminant*)
-    for name in embedded-discriminant lite0-discriminant; do
-        by_shots $name --extractor "$runs/$name-fold{fold}/model.safetensors" --set form=discriminant
-    done ;;
-esac
-by_shots embedded --extractor default
+case $ways in *discriminant*) discriminant discriminant-all null ;; esac
+case $ways in *lite0*) by_shots lite0-discriminant --extractor "$runs/lite0-fold{fold}/model.safetensors" ;; esac
+by_shots embedded --extractor 'default-fold{fold}'
+by_shots distilled --extractor distilled
 side() { # name, method, then options: one shot
     name=$1 method=$2; shift 2
     evaluate "$name" 1 "${RUNS_SIDE:-1}" --method "$method" "$@"
 }
-side embedded-prototype prototype --extractor default
-side embedded-oracle repri-oracle --extractor default
+for name in embedded distilled; do
+    extractor=distilled; [ $name = embedded ] && extractor='default-fold{fold}'
+    side $name-prototype prototype --extractor "$extractor"
+    side $name-oracle repri-oracle --extractor "$extractor"
+done
 side mobilenet-layer4 repri --extractor mobilenet_v2 --weights "$mobilenet" --layers layer4
 side mobilenet-layer3 repri --extractor mobilenet_v2 --weights "$mobilenet" --layers layer3
 side mobilenet-prototype prototype --extractor mobilenet_v2 --weights "$mobilenet" --layers layer4

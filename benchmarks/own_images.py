@@ -6,7 +6,8 @@ python benchmarks/own_images.py classes  --root data/pascal    several classes: 
 python benchmarks/own_images.py presence --root data/pascal    is the object there at all? calibration and check
 python benchmarks/own_images.py speed    --root data/pascal    against the bare extractor; memory over 1000 pictures
 
-Tasks are drawn evenly over the 20 classes, the same for every row. mIoU is ΣI/ΣU per class, mean over classes;
+Tasks are drawn evenly over the 20 classes, the same for every row, each class with the extractor of its fold, which has
+seen no label of it. mIoU is ΣI/ΣU per class, mean over classes;
 boundary F is the mean over tasks of the F-measure of border pixels within 0.75 % of the diagonal, the true border taken
 in the middle of VOC's void band.
 """
@@ -18,6 +19,7 @@ import hashlib
 import random
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,9 +33,12 @@ from repri.data.dataset import Dataset
 from repri.data.index import class_index, class_lists
 from repri.data.open import open_dataset
 from repri.distributed import peak_memory
+from repri.models import FeatureExtractor
 from repri.segmenter.support import presence_of, statistic
 
 IGNORE = 255
+Extractors = dict[int, FeatureExtractor]
+"""By class."""
 
 
 class Case(NamedTuple):
@@ -52,11 +57,13 @@ def main() -> None:
     parser.add_argument("--root", required=True)
     parser.add_argument("--tasks", type=int, default=200)
     parser.add_argument("--shots", type=int, default=1)
-    parser.add_argument("--extractor", default="default")
+    parser.add_argument("--extractor", default="default-fold{fold}")
     options = parser.parse_args()
-    extractor = load_extractor(options.extractor)
     data = open_dataset("pascal", options.root, "val", "clean")
-    globals()[f"show_{options.what}"](data, extractor, options)
+    load = cache(load_extractor)
+    by_fold = [load(options.extractor.replace("{fold}", str(fold))) for fold in range(len(data.folds))]
+    extractors = {c: by_fold[fold] for fold in range(len(data.folds)) for c in data.novel(fold)}
+    globals()[f"show_{options.what}"](data, extractors, options)
 
 
 def cases(data: Dataset, count: int, shots: int, seed: int = 0) -> Iterator[Case]:
@@ -112,12 +119,18 @@ def boundary_f(a: np.ndarray, b: np.ndarray) -> float:
     return 2 * precision * recall / max(precision + recall, 1e-12)
 
 
-def one_class(extractor, **options) -> Callable[[Case], np.ndarray]:
-    seg = Segmenter(extractor, **options)
-    return lambda case: seg.fit(case.pictures, case.masks).segment(case.query).mask
+def segmenters(extractors: Extractors, **options) -> dict[int, Segmenter]:
+    """By class; the same object for classes that share an extractor."""
+    made = {id(extractor): Segmenter(extractor, **options) for extractor in extractors.values()}
+    return {c: made[id(extractor)] for c, extractor in extractors.items()}
 
 
-def show_masks(data: Dataset, extractor, options) -> None:
+def one_class(extractors: Extractors, **options) -> Callable[[Case], np.ndarray]:
+    of = segmenters(extractors, **options)
+    return lambda case: of[case.id].fit(case.pictures, case.masks).segment(case.query).mask
+
+
+def show_masks(data: Dataset, extractors: Extractors, options) -> None:
     made = list(cases(data, options.tasks, options.shots))
     rows = {
         "feature grid, bilinear": {"refine": False},
@@ -131,16 +144,17 @@ def show_masks(data: Dataset, extractor, options) -> None:
     print(f"{options.tasks} tasks, {options.shots}-shot{'':18} mIoU  boundary F  time")
     first = None
     for name, kind in rows.items():
-        miou, border, seconds = score(made, one_class(extractor, **kind))
+        miou, border, seconds = score(made, one_class(extractors, **kind))
         first = first or seconds
         print(f"{name:36} {miou:6.1f} {border:8.1f} {seconds / first:8.2f}×", flush=True)
 
 
-def show_weak(data: Dataset, extractor, options) -> None:
+def show_weak(data: Dataset, extractors: Extractors, options) -> None:
     made = list(cases(data, options.tasks, options.shots))
-    seg = Segmenter(extractor)
+    of = segmenters(extractors)
 
     def fit(case: Case, draw: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        seg = of[case.id]
         seg.fit_maps(case.pictures, [draw(mask) for mask in case.masks], ("object",))
         return seg.segment(case.query).mask
 
@@ -186,24 +200,23 @@ def scribbled(mask: np.ndarray) -> np.ndarray:
     return out
 
 
-def show_classes(data: Dataset, extractor, options) -> None:
-    """Two and three classes at once, in pictures that show at least one of them."""
+def show_classes(data: Dataset, extractors: Extractors, options) -> None:
+    """Two and three classes of one fold at once, in pictures that show at least one of them."""
     lists = class_lists(data, class_index(data))
-    classes = sorted(lists)
+    joint, each = segmenters(extractors), segmenters(extractors, joint=False)
     for ways in (2, 3):
         draw = random.Random(ways)
-        joint, each = Segmenter(extractor), Segmenter(extractor, joint=False)
         scores: dict[str, dict[int, list[int]]] = {"one classifier": {}, "one each": {}}
         seconds = dict.fromkeys(scores, 0.0)
         for i in range(options.tasks):
-            chosen = draw.sample(classes, ways)
+            chosen = draw.sample(data.novel(i % len(data.folds)), ways)
             query = draw.choice(lists[chosen[i % ways]])
             support = [draw.sample([id for id in lists[c] if id != query], options.shots) for c in chosen]
             table = np.zeros(256, np.uint8)
             table[chosen], table[IGNORE] = np.arange(1, ways + 1), IGNORE
             loaded = [data.pair(id) for ids in support for id in ids]
             image, truth = data.pair(query)
-            for name, seg in (("one classifier", joint), ("one each", each)):
+            for name, seg in (("one classifier", joint[chosen[0]]), ("one each", each[chosen[0]])):
                 seg.fit_maps([p for p, _ in loaded], [table[m] for _, m in loaded], tuple(map(str, chosen)))
                 start = time.perf_counter()
                 mask = seg.segment(image).mask
@@ -220,11 +233,12 @@ def show_classes(data: Dataset, extractor, options) -> None:
             print(f"{ways} classes, {options.shots}-shot, {name:15} mIoU {miou:5.1f}, {each_task:.2f} s", flush=True)
 
 
-def show_presence(data: Dataset, extractor, options) -> None:
+def show_presence(data: Dataset, extractors: Extractors, options) -> None:
     """Fit the two numbers of the score on training images with 1 to 10 shots, check it on validation images."""
     train = open_dataset("pascal", options.root, "train", "clean")
-    seg = Segmenter(extractor)
-    extractor.extract = remembered(extractor.extract)
+    of = segmenters(extractors)
+    for seg in set(of.values()):
+        seg.extractor.extract = remembered(seg.extractor.extract)  # ty: ignore[invalid-assignment]
     every = (1, 2, 5, 10)
     found = {"training": [], "validation": []}
     for (name, values), source, seed in zip(found.items(), (train, data), (1, 2), strict=True):
@@ -239,7 +253,7 @@ def show_presence(data: Dataset, extractor, options) -> None:
             absent = draw.choice([id for k in classes for id in some[k] if id in without[c]])
             loaded = [source.pair(id) for id in support]
             masks = [np.where(m == IGNORE, IGNORE, m == c).astype(np.uint8) for _, m in loaded]
-            seg.fit_maps([p for p, _ in loaded], masks, ("object",))
+            seg = of[c].fit_maps([p for p, _ in loaded], masks, ("object",))
             for id, truth in ((there, 1.0), (absent, 0.0)):
                 view = seg._view(source.image(id))
                 features, valid = seg._extract(view.image[None])[0], view.where.valid()
@@ -291,14 +305,14 @@ def calibration(p: torch.Tensor, y: torch.Tensor, bins: int = 5) -> float:
     return total
 
 
-def show_speed(data: Dataset, extractor, options) -> None:
+def show_speed(data: Dataset, extractors: Extractors, options) -> None:
     """Five annotated cats, 50 queries; and memory over 1000."""
     lists = class_lists(data, class_index(data))
-    cats = lists[next(c for c, name in data.classes.items() if name == "cat")]
+    cat = next(c for c, name in data.classes.items() if name == "cat")
+    cats, extractor = lists[cat], extractors[cat]
     queries = [data[id].image for id in cats[5:55]]
     seg = Segmenter(extractor)
     loaded = [data.pair(id) for id in cats[:5]]
-    cat = next(c for c, name in data.classes.items() if name == "cat")
     seg.fit([p for p, _ in loaded], [np.where(m == IGNORE, IGNORE, m == cat).astype(np.uint8) for _, m in loaded])
     views = [seg._view(data.image(id)).image[None] for id in cats[5:55]]
     rates = []

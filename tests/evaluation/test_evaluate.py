@@ -230,6 +230,36 @@ def test_settings_from_yaml_and_flags(root, tmp_path):
     assert "unknown setting 'tsks', did you mean 'tasks'" in repri("evaluate", "--config", config).stderr
 
 
+def test_the_embedded_model_has_not_seen_what_is_tested(root, tmp_path):
+    from tests.data.make import tiny_pascal
+
+    folder = str(tiny_pascal(tmp_path / "pascal"))
+    few = {"root": folder, "tasks": 2, "runs": 1}
+    assert plan(EvaluationConfig("pascal", **few)).config.extractor == "default-fold{fold}"
+    shift = EvaluationConfig("coco", test_data="pascal", test_root=folder, tasks=2, runs=1)
+    assert plan(shift).config.extractor == "distilled"
+    assert plan(configured(root)).config.extractor == "default"
+    assert plan(EvaluationConfig("pascal", extractor="filters", **few)).config.extractor == "filters"
+
+
+def test_a_warning_is_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setenv("REPRI_CACHE", str(tmp_path / "cache"))
+    from tests.data.make import tiny_pascal
+
+    folder = tiny_pascal(tmp_path / "pascal")
+    few = ("--fold", "0", "--tasks", "2", "--runs", "1", "--min-pixels", "1", "--size", "64", "--output")
+    done = repri("evaluate", "--root", folder, "--extractor", "default", *few, tmp_path / "x.json")
+    assert done.returncode == 0, done.stderr
+    assert "repri: warning: fold 0 tests classes that are not new to default" in done.stderr
+    assert "UserWarning" not in done.stderr
+    assert "not new to the extractor" in done.stdout
+    assert load_result(tmp_path / "x.json")["seen"]["0"]
+    honest = repri("evaluate", "--root", folder, *few, tmp_path / "y.json")
+    assert honest.returncode == 0, honest.stderr
+    assert "warning" not in honest.stderr
+    assert load_result(tmp_path / "y.json")["extractor"]["0"]["name"] == "default-fold0"
+
+
 def test_coco_to_pascal_takes_classes_by_name(tmp_path, monkeypatch):
     monkeypatch.setenv("REPRI_CACHE", str(tmp_path / "cache"))
     from tests.data.make import tiny_pascal

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from repri import load_extractor
 from repri.cli import app
+from repri.data.folds import PASCAL
 from repri.models import embedded
 from repri.models.checkpoints import read_tensors
 
@@ -23,10 +24,12 @@ def elsewhere(tmp_path, monkeypatch):
 
 def test_it_is_small_and_the_published_one():
     tensors, _ = read_tensors(embedded.EMBEDDED)
-    assert embedded.EMBEDDED.stat().st_size < 15e6
+    files = (embedded.EMBEDDED, embedded.HEADS, embedded.WHITENING)
+    assert sum(path.stat().st_size for path in files) < 15e6
     assert 1e6 < sum(tensor.numel() for tensor in tensors.values()) < 6e6
     assert all(tensor.dtype == torch.float16 for tensor in tensors.values())
-    assert hashlib.sha256(embedded.EMBEDDED.read_bytes()).hexdigest() == embedded.SHA256
+    for path, digest in zip(files, (embedded.SHA256, embedded.HEADS_SHA256, embedded.WHITENING_SHA256), strict=True):
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == digest
 
 
 def test_it_is_the_default():
@@ -38,6 +41,27 @@ def test_it_is_the_default():
     assert features.std() > 0
 
 
+def test_no_fold_has_seen_its_classes():
+    """Of PASCAL's 20 classes a fold's head knows 15; what is made without labels knows none."""
+    every = load_extractor().seen
+    assert every == PASCAL
+    for fold in range(4):
+        extractor = load_extractor(f"default-fold{fold}")
+        tested = PASCAL[5 * fold : 5 * fold + 5]
+        assert extractor.seen == tuple(name for name in every if name not in tested)
+        assert extractor.background.shape == (extractor.channels,)
+        assert extractor.fingerprint != load_extractor().fingerprint
+    assert load_extractor("distilled").seen == ()
+    assert load_extractor("distilled").background is None
+
+
+def test_heads_are_linear_maps_of_one_network():
+    images = torch.rand(1, 3, 97, 97)
+    plain, headed = (load_extractor(name) for name in ("distilled", "default-fold1"))
+    head, _ = embedded.embedded_head("default-fold1")
+    torch.testing.assert_close(headed.extract(images), head(plain.extract(images).half().float()))
+
+
 def test_objects_of_a_kind_look_alike_to_it():
     """Two people in two photographs are nearer to each other than to what is behind them."""
     import torch.nn.functional as F
@@ -45,7 +69,7 @@ def test_objects_of_a_kind_look_alike_to_it():
     from repri.data.resize import resize
     from repri.experiments.demo import photographs
 
-    extractor = load_extractor()
+    extractor = load_extractor("default-fold2")
     for pair in photographs():
         people, grounds = [], []
         for picture in pair:
@@ -72,6 +96,16 @@ def test_a_damaged_file(elsewhere):
     assert "Traceback" not in done.output
 
 
+def test_a_damaged_head(tmp_path, monkeypatch):
+    content = bytearray(embedded.HEADS.read_bytes())
+    content[-5] ^= 1
+    monkeypatch.setattr(embedded, "HEADS", tmp_path / "discriminants.safetensors")
+    embedded.HEADS.write_bytes(bytes(content))
+    with pytest.raises(ValueError, match=r"discriminants\.safetensors is damaged.*install repri again"):
+        load_extractor()
+    assert load_extractor("distilled").channels == 384
+
+
 def test_a_missing_file(elsewhere):
     elsewhere.unlink()
     with pytest.raises(ValueError, match=r"cannot be read \(No such file or directory.*install repri again"):
@@ -81,6 +115,8 @@ def test_a_missing_file(elsewhere):
 def test_what_it_does_not_take():
     with pytest.raises(ValueError, match="default takes no 'weights'"):
         load_extractor("default", "other.pth")
+    with pytest.raises(ValueError, match="default takes no 'layers'"):
+        load_extractor("default", layers=["layer3"])
 
 
 def test_info_names_it():
@@ -88,3 +124,4 @@ def test_info_names_it():
     assert done.exit_code == 0, done.output
     assert "compact-" in done.output
     assert embedded.SHA256 in done.output
+    assert embedded.HEADS_SHA256 in done.output

@@ -41,11 +41,21 @@ def test_it_is_the_inverse_root_of_the_covariance():
 
 
 def test_what_comes_with_the_embedded_model():
-    extractor = load_extractor()
+    extractor = load_extractor("distilled")
     assert extractor.whitening is not None
     assert len(extractor.whitening.mean) == extractor.channels
-    assert load_extractor(layers=["layer3"]).whitening is None
+    assert load_extractor("distilled", layers=["layer3"]).whitening is None
     assert load_extractor("filters").whitening is None
+
+
+def test_a_linear_map_is_seen_through():
+    """Whitened, features with a discriminant are those without it."""
+    images = torch.rand(1, 3, 97, 129)
+    plain, headed = load_extractor("distilled"), load_extractor("default")
+    expected = plain.whitening(plain.extract(images)[0])
+    found = headed.whitening(headed.extract(images)[0])
+    torch.testing.assert_close(found, expected, rtol=0, atol=5e-3)
+    assert F.cosine_similarity(found, expected, dim=0).min() > 0.9999
 
 
 def test_a_damaged_file(tmp_path, monkeypatch):

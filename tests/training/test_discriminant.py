@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 import torch
@@ -95,6 +96,39 @@ def test_nothing_depends_on_the_seed(settings, tmp_path):
         train(plan)
         found.append(plan.trainee.head.matrix)
     assert torch.equal(*found)
+
+
+def test_evaluation_takes_the_form_of_the_extractor_and_tells_what_it_has_seen(settings, tmp_path):
+    plan = prepare(TrainConfig(**settings | CHANGES))
+    train(plan)
+    extractor = load_extractor(str(tmp_path / "run" / "model.safetensors"))
+    names = [plan.examples.dataset.classes[id] for id in plan.examples.dataset.classes]
+    base = [name for name in names if name in extractor.seen]
+    assert 0 < len(base) < len(names)
+    few = {"runs": 1, "tasks": 2, "split": "train", "min_pixels": 1, "size": 96}
+    honest = plan_evaluation(EvaluationConfig(settings["data"], folds=(0,), **few))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = evaluate(honest, lambda fold: extractor)[1]
+    assert result["config"]["settings"]["background"] == "known"
+    assert result["seen"] == {0: []}
+    other = 1
+    spoilt = plan_evaluation(EvaluationConfig(settings["data"], folds=(other,), **few, settings={"form": "clean"}))
+    with pytest.warns(UserWarning, match=f"fold {other} tests classes that are not new"):
+        result = evaluate(spoilt, lambda fold: extractor)[1]
+    assert result["config"]["settings"]["background"] == "both"
+    assert set(result["seen"][other]) <= set(base)
+
+
+def test_what_was_seen_is_handed_on(settings, tmp_path):
+    """A head without the labels of a fold, on an extractor that had them."""
+    train(prepare(TrainConfig(**settings | CHANGES)))
+    first = str(tmp_path / "run" / "model.safetensors")
+    other = {"network": first, "fold": 1, "width": 6, "output": str(tmp_path / "second")}
+    plan = prepare(TrainConfig(**settings | CHANGES | other))
+    train(plan)
+    again = load_extractor(str(tmp_path / "second" / "model.safetensors"))
+    assert set(again.seen) == set(plan.examples.dataset.classes.values())
 
 
 def test_a_form_that_the_extractor_cannot_have(settings):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+import warnings
+from typing import Annotated, Any
 
 import typer
 
@@ -48,8 +49,20 @@ def options(
     pass
 
 
+_PLAIN = warnings.showwarning
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+    """One sentence, like a mistake; Python's own form for anything but what is meant for users."""
+    if category is UserWarning:
+        print(f"repri: warning: {message}", file=sys.stderr)
+    else:
+        _PLAIN(message, category, *place, **more)
+
+
 def main() -> None:
     """A user's mistake is one sentence on stderr and exit code 1; REPRI_DEBUG=1 shows the traceback."""
+    warnings.showwarning = _show_warning  # ty: ignore[invalid-assignment]
     try:
         app()
     except (ValueError, ImportError, OSError) as error:

@@ -25,7 +25,7 @@ def demo(
     from repri.experiments import demo as experiment
     from repri.models import load_extractor
 
-    extractor = load_extractor()
+    extractor = load_extractor(experiment.EXTRACTOR)
     photographs = experiment.run(experiment.photographs(), extractor)
     generated = experiment.run(experiment.scenes(), extractor)
     experiment.draw(photographs + [generated[i] for i in experiment.SHOWN], output)

@@ -22,7 +22,8 @@ def evaluate(
     method: Annotated[str | None, typer.Option(help="repri (default), repri-oracle, ce, ce_h, prototype.")] = None,
     protocol: Annotated[str | None, typer.Option(help="clean (default), official or paper.")] = None,
     extractor: Annotated[
-        str | None, typer.Option(help="default, a name, hub:NAME, a folder, a trained file; with {fold}.")
+        str | None,
+        typer.Option(help="Default: the embedded model. A name, hub:NAME, a folder, a trained file; with {fold}."),
     ] = None,
     weights: Annotated[str | None, typer.Option(help="A file or known name; {fold} is replaced.")] = None,
     layers: Annotated[str | None, typer.Option(help="Of the extractor, with commas: -1 or -3,-1.")] = None,
@@ -84,7 +85,7 @@ def evaluate(
         bars = Bars() if here.first else None
         with bars or nullcontext():
             planned = plan(resolved, counting(bars))
-            results = run(planned, _extractors(resolved), here, _report(bars) if bars else None)
+            results = run(planned, _extractors(planned.config), here, _report(bars) if bars else None)
         if here.first:
             for k, result in results.items():
                 print_result(result)
@@ -114,7 +115,8 @@ def _extractors(config):
     from repri.models import load_extractor
 
     options: dict[str, Any] = {} if config.extractor == "filters" else {"device": default_device()}
-    if config.extractor not in ("default", "filters") and not config.extractor.endswith(".safetensors"):
+    packaged = config.extractor.startswith("default") or config.extractor in ("distilled", "filters")
+    if not packaged and not config.extractor.endswith(".safetensors"):
         options |= {"combine": config.combine}
     if config.layers is not None:
         options |= {"layers": config.layers}
@@ -165,6 +167,9 @@ def print_result(result: dict[str, Any]) -> None:
     console.print(table)
     per_class = sorted(result["per_class"].items(), key=lambda item: -item[1])
     console.print("classes: " + ", ".join(f"{name} {iou:.1f}" for name, iou in per_class), highlight=False)
+    seen = [name for names in result.get("seen", {}).values() for name in names]
+    if seen:
+        console.print(f"[yellow]not new to the extractor[/], trained with their labels: {', '.join(seen)}")
     timing = result["timing"]
     speed = f"tasks {timing['tasks_s']:.0f} s, {timing['tasks_per_s']:.0f}/s, {timing['peak_memory_gb']:.1f} GB"
     console.print(f"features {timing['extraction_s']:.0f} s, {speed}", highlight=False)

@@ -15,11 +15,11 @@ def info() -> None:
     from repri.inference import native_status
     from repri.models import load_extractor
     from repri.models.checkpoints import read_tensors
-    from repri.models.embedded import EMBEDDED, SHA256
+    from repri.models.embedded import EMBEDDED, HEADS_SHA256, SHA256
 
     native, text = native_status()
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU, {torch.get_num_threads()} threads"
-    extractor = load_extractor()
+    extractor, network = load_extractor(), load_extractor("distilled")
     values = sum(tensor.numel() for tensor in read_tensors(EMBEDDED)[0].values())
     rows = {
         "repri": __version__,
@@ -27,8 +27,9 @@ def info() -> None:
         "torch": torch.__version__,
         "device": device,
         "kernel": text if native else f"not used: {text}",
-        "default": f"{extractor.name}, {values / 1e6:.1f} million values, long side {extractor.rule.size}",
+        "default": f"{network.name}, {values / 1e6:.1f} million values, long side {network.rule.size}",
         "weights": f"sha256 {SHA256}",
+        "head": f"of {len(extractor.seen)} classes, sha256 {HEADS_SHA256}",
     }
     for name, value in rows.items():
         typer.echo(f"{name:8} {value}")

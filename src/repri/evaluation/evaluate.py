@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, Literal
 import torch
 
 from repri.data.dataset import Dataset
-from repri.data.folds import Protocol, coco_to_pascal_novel
+from repri.data.folds import TWINS, Protocol, coco_to_pascal_novel
 from repri.data.index import MIN_PIXELS, class_index
 from repri.data.open import open_dataset
 from repri.data.store import Extractor, FeatureStore
@@ -44,7 +45,8 @@ class EvaluationConfig:
     shots: tuple[int, ...] = (1,)
     method: str = "repri"
     protocol: Protocol = "clean"
-    extractor: str = "default"
+    extractor: str | None = None
+    """None: the embedded model that has not seen labels of what is tested (``embedded_for``)."""
     weights: str | None = None
     """A file or a known name; ``{fold}`` in it is replaced by the fold."""
     layers: tuple[str | int, ...] | None = None
@@ -79,11 +81,24 @@ class Plan:
     def folds(self) -> list[int]:
         return sorted({fold for _, fold in self.tasks})
 
+    def classes(self, fold: int) -> list[str]:
+        """That it tests."""
+        return next(list(tasks.classes.values()) for (_, of), tasks in self.tasks.items() if of == fold)
+
+
+def embedded_for(data: str, shifted: bool) -> str:
+    """Which of the embedded model's forms has not seen labels of the classes that a fold tests; those of a data set of
+    one's own may be among PASCAL's, which a warning tells then."""
+    if shifted or data == "coco":
+        return "distilled"
+    return "default-fold{fold}" if data == "pascal" else "default"
+
 
 def plan(config: EvaluationConfig, progress: Callable[[int, int], None] | None = None) -> Plan:
     """Open the data, build the method and draw the tasks."""
     method = build_method(config.method, config.protocol, config.settings)
     shifted = config.test_data not in (None, config.data)
+    config = replace(config, extractor=config.extractor or embedded_for(config.data, shifted))
     if shifted and (config.data, config.test_data) != ("coco", "pascal"):
         raise ValueError(f"the shift from {config.data} to {config.test_data} is not known: only coco to pascal is")
     name, root = (config.test_data, config.test_root or config.root) if shifted else (config.data, config.root)
@@ -119,6 +134,21 @@ def _plan_of_list(
     return Plan(config, dataset, method, {(tasks.shots, fold): tasks})
 
 
+def _method_for(planned: Plan, extractor: Extractor) -> Method:
+    """``clean`` has a form of its own for extractors that know backgrounds, unless another is asked for."""
+    config = planned.config
+    known = getattr(extractor, "background", None) is not None
+    if config.protocol != "clean" or not known or config.method == "prototype" or "form" in config.settings:
+        return planned.method
+    return build_method(config.method, config.protocol, config.settings | {"form": "discriminant"})
+
+
+def _seen(extractor: Extractor, names: Sequence[str]) -> list[str]:
+    """Those of the classes whose labels an extractor was trained with, whatever data set they are named after."""
+    known = {TWINS.get(name, name) for name in getattr(extractor, "seen", ())}
+    return [name for name in names if TWINS.get(name, name) in known]
+
+
 Report = Callable[[str, int, int, Counts | None], None]
 """Called with what is being done, how far, of how much, and the counts so far of a run of tasks."""
 
@@ -136,12 +166,21 @@ def evaluate(
     config, dataset = planned.config, planned.dataset
     outcomes: dict[int, dict[int, Outcome]] = {shots: {} for shots in config.shots}
     timing: dict[int, float] = dict.fromkeys(config.shots, 0.0)
-    extraction, stores = 0.0, {}
+    extraction, stores, seen, method = 0.0, {}, {}, planned.method
     for fold in planned.folds:
         extractor = extractor_for(fold)
-        if planned.method.settings().get("background") == "known" and getattr(extractor, "background", None) is None:
+        if fold == planned.folds[0]:
+            method = _method_for(planned, extractor)
+        if method.settings().get("background") == "known" and getattr(extractor, "background", None) is None:
             raise ValueError(
                 f"{extractor.name} knows nothing of backgrounds: form=discriminant is for extractors with such a head"
+            )
+        seen[fold] = _seen(extractor, planned.classes(fold))
+        if seen[fold] and world.first:
+            warnings.warn(
+                f"fold {fold} tests classes that are not new to {extractor.name}, which was trained with labels of "
+                f"{', '.join(seen[fold])}",
+                stacklevel=2,
             )
         kept = FeatureStore(extractor, config.protocol, config.size, store, precision=PRECISION[config.precision])
         stores[fold] = {"name": extractor.name, "fingerprint": extractor.fingerprint[:16], "size": kept.size}
@@ -156,15 +195,16 @@ def evaluate(
             label = f"fold {fold}, {shots}-shot"
             show = (lambda a, b, c, label=label: report(label, a, b, c)) if report else None
             outcomes[shots][fold] = run_tasks(
-                dataset, planned.tasks[shots, fold], planned.method, kept, config.protocol, world, show
+                dataset, planned.tasks[shots, fold], method, kept, config.protocol, world, show
             )
             timing[shots] += time.perf_counter() - start
     count = config.tasks * config.runs * len(planned.folds)
     results = {}
     for shots in config.shots:
-        resolved = asdict(config) | {"shots": shots, "settings": planned.method.settings(), "folds": planned.folds}
+        resolved = asdict(config) | {"shots": shots, "settings": method.settings(), "folds": planned.folds}
         more = {
             "extractor": stores,
+            "seen": seen,
             "timing": {
                 "extraction_s": extraction,
                 "tasks_s": timing[shots],

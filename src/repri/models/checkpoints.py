@@ -140,7 +140,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _own_config(path: Path, text: str) -> dict[str, Any]:
-    known = {"backbone", "stem", "stride_in", "bn_eps", "dilated", "classes", "size"}
+    known = {"backbone", "stem", "stride_in", "bn_eps", "dilated", "classes", "size", "seen"}
     try:
         config = json.loads(text)
         unknown = sorted(config.keys() - known)

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .discriminant import Discriminant
-from .whitening import Whitening
+from .whitening import MappedWhitening, Whitening
 
 __all__ = ["IMAGENET", "FeatureExtractor", "HeadedExtractor", "InputRule", "NetworkExtractor", "fingerprint_of"]
 
@@ -45,9 +45,10 @@ class FeatureExtractor(ABC):
     strided = False
     """Whether cells lie on every ``stride``-th pixel, from the first on; else they tile the picture."""
     rule: InputRule
-    whitening: Whitening | None = None
+    whitening: Whitening | MappedWhitening | None = None
     """What is known of the spread of its features, if anything."""
-
+    seen: tuple[str, ...] = ()
+    """Classes whose labels it was trained with, as far as that is known: to it they are not new."""
     background: Tensor | None = None
     """[C] where backgrounds lie among its features, if that is known (``models.discriminant``)."""
 
@@ -177,8 +178,11 @@ class HeadedExtractor(FeatureExtractor):
         self.device = torch.device(getattr(under, "device", "cpu"))
         self.head = copy.deepcopy(head).eval().requires_grad_(False).to(self.device)
         self.rounds = rounds
-        if isinstance(head, Discriminant) and head.background.any():
-            self.background = head.background.cpu()
+        self.seen = under.seen
+        if isinstance(head, Discriminant):
+            self.background = head.background.cpu() if head.background.any() else None
+            if isinstance(under.whitening, Whitening) and head.invertible:
+                self.whitening = under.whitening.through(head.matrix.cpu(), head.mean.cpu())
         facts, tensors = [repr(head), *(["half"] if rounds else [])], list(head.state_dict().items())
         self._fingerprint = fingerprint_of([under.fingerprint, *facts], tensors)
         self._identity = fingerprint_of([under.identity, *facts], tensors)

@@ -12,7 +12,7 @@ import torch.nn as nn
 from torch import Tensor
 
 from .checkpoints import Checkpoint, load_exactly, read_checkpoint
-from .embedded import embedded_path, embedded_whitening
+from .embedded import DEFAULTS, embedded_head, embedded_path, embedded_whitening
 from .extractor import IMAGENET, FeatureExtractor, HeadedExtractor, NetworkExtractor
 from .fast import accelerate
 from .filters import FilterBank
@@ -28,7 +28,7 @@ __all__ = ["NAMES", "build_backbone", "find_weights", "load_checkpoint", "load_e
 LARGE = (*DEPTHS, "vgg16", "vgg16_bn")
 BACKBONES = (*LARGE, *STAGES)
 WHOLE = (*(f"pspnet-{name}" for name in LARGE), *(f"compact-{name}" for name in STAGES))
-NAMES = ("default", "filters", *WHOLE, *BACKBONES)
+NAMES = (*DEFAULTS, "distilled", "filters", *WHOLE, *BACKBONES)
 
 
 def load_extractor(
@@ -45,7 +45,9 @@ def load_extractor(
 ) -> FeatureExtractor:
     """A frozen feature extractor.
 
-    name          ``default``: the small model that comes with the package; ``pspnet-resnet50``,
+    name          ``default``: the small model that comes with the package; ``default-fold0`` … ``3``: the same
+                  without the labels of the classes that a fold of PASCAL-5i tests; ``distilled``: without
+                  any labels; ``pspnet-resnet50``,
                   ``pspnet-resnet101``, ``pspnet-vgg16[_bn]``, ``compact-efficientnet_lite0``,
                   ``compact-mobilenet_v2``; the backbone alone (``resnet50`` …); ``hub:facebook/dinov2-small``
                   or ``hub:FOLDER`` (or just a folder) through transformers; ``timm:resnet50d``; ``filters``,
@@ -64,12 +66,18 @@ def load_extractor(
         same: dict[str, Any] = {"layers": layers, "combine": combine, "device": device, "fast": fast}
         return HeadedExtractor(load_extractor(name, weights, compile=compile, **same, **architecture), head)
     options: dict[str, Any] = {"combine": combine, "device": device}
-    if name == "default":
+    if name == "distilled":
         _refuse(name, weights=weights, **architecture)
         embedded = _load_trained(embedded_path(), None, layers, device=device, fast=fast, compile=compile)
-        if layers is None:
-            embedded.whitening = embedded_whitening()
+        embedded.whitening = embedded_whitening() if layers is None else None
         return embedded
+    if name in DEFAULTS:
+        _refuse(name, weights=weights, layers=layers, **architecture)
+        head, classes = embedded_head(name)
+        under = load_extractor("distilled", device=device, fast=fast, compile=compile)
+        extractor = HeadedExtractor(under, head, rounds=True)
+        extractor.name, extractor.seen = name, classes
+        return extractor
     if name.endswith(".safetensors"):
         return _load_trained(Path(name).expanduser(), weights, layers, device=device, fast=fast, compile=compile)
     if name == "filters":
@@ -90,10 +98,13 @@ def load_extractor(
     elif name in NAMES:
         known = ["layer1", "layer2", "layer3", "layer4", *(["bottleneck"] if name in WHOLE else [])]
         taken = pick_layers((-1,) if layers is None else layers, known, name)
-        network, size = _build(name, weights, architecture, taken)
+        network, told = _build(name, weights, architecture, taken)
         if isinstance(network, ResNet | VGG16 | MobileNet):
             network.last = taken[-1]
-        extractor = NetworkExtractor(name, network, taken, IMAGENET._replace(size=size), **options)
+        extractor = NetworkExtractor(
+            name, network, taken, IMAGENET._replace(size=told.get("size", IMAGENET.size)), **options
+        )
+        extractor.seen = tuple(told.get("seen", ()))
         if fast:
             extractor.run = accelerate(extractor.network)
     else:
@@ -121,7 +132,9 @@ def _load_trained(
     )
     if under.identity != base["identity"]:
         raise ValueError(f"{path} was trained on another {base['name']} than the one that is here: its weights differ")
-    return HeadedExtractor(under, head, base["size"], rounds=True)
+    extractor = HeadedExtractor(under, head, base["size"], rounds=True)
+    extractor.seen = tuple(base.get("seen", ()))
+    return extractor
 
 
 def whole_name(checkpoint: Checkpoint) -> str:
@@ -151,7 +164,7 @@ def load_checkpoint(
     """The network that a file describes, with its weights, every key accounted for: a whole one if it holds
     that, unless ``whole`` is False, else the backbone. An ImageNet class head is left out unless
     ``classes`` asks for it."""
-    told = {k: v for k, v in checkpoint.config.items() if k not in ("backbone", "classes", "size")}
+    told = {k: v for k, v in checkpoint.config.items() if k not in ("backbone", "classes", "size", "seen")}
     for key, value in architecture.items():
         if key in told and told[key] != value:
             raise ValueError(f"{checkpoint.path} has {key}={told[key]!r}, not {value!r}")
@@ -179,14 +192,15 @@ def _with_head(
 
 
 def _build(name: str, weights: str | Path | None, architecture: dict[str, Any], layers: tuple[str, ...]):
-    """The network of a name, or its backbone if no more is needed, trained if there are weights; and its size."""
+    """The network of a name, or its backbone if no more is needed, trained if there are weights; and what their file
+    tells."""
     backbone_name, whole = name.removeprefix("pspnet-").removeprefix("compact-"), "bottleneck" in layers
     if name.startswith("compact-"):
         architecture = {"dilated": False} | architecture
     if weights is None:
         warnings.warn(f"{name} without weights is untrained: its features mean nothing yet", stacklevel=3)
         backbone = build_backbone(backbone_name, **architecture)
-        return _with_head(backbone, {}, None) if whole else backbone, IMAGENET.size
+        return _with_head(backbone, {}, None) if whole else backbone, {}
     checkpoint = read_checkpoint(find_weights(weights))
     if checkpoint.config["backbone"] != backbone_name:
         raise ValueError(f"{checkpoint.path} holds a {checkpoint.config['backbone']}, not the backbone of {name}")
@@ -195,7 +209,7 @@ def _build(name: str, weights: str | Path | None, architecture: dict[str, Any], 
             f"{checkpoint.path} holds the backbone only, so the bottleneck of {name} would be untrained: "
             f"take its layers with layers=('layer4',), or train the head first"
         )
-    return load_checkpoint(checkpoint, whole, **architecture), checkpoint.config.get("size", IMAGENET.size)
+    return load_checkpoint(checkpoint, whole, **architecture), checkpoint.config
 
 
 def find_weights(weights: str | Path) -> Path:

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["RANK", "Whitening", "whitening_of"]
+__all__ = ["RANK", "MappedWhitening", "Whitening", "whitening_of"]
 
 RANK, SHRINKAGE = 64, 0.1
 
@@ -28,6 +28,25 @@ class Whitening(NamedTuple):
         """Features [C, …] → [r, …], of length 1 at each place."""
         unit = F.normalize(features.float().flatten(1), dim=0)
         white = F.normalize(self.basis.T @ (unit - self.mean[:, None]), dim=0)
+        return white.reshape(-1, *features.shape[1:])
+
+    def through(self, matrix: Tensor, mean: Tensor) -> MappedWhitening:
+        """The same for z = A·(x̂ − μ), with A [C, C] and μ [C]: what was whitened is x̂ = A⁻¹·z + μ."""
+        back = torch.linalg.solve(matrix.double(), self.basis.T.double(), left=False)  # Bᵀ·A⁻¹
+        return MappedWhitening(back.float(), self.basis.T @ (mean - self.mean))
+
+
+class MappedWhitening(NamedTuple):
+    """Of features that a linear map made of others."""
+
+    matrix: Tensor
+    """[r, C]."""
+    offset: Tensor
+    """[r]."""
+
+    def __call__(self, features: Tensor) -> Tensor:
+        """Features [C, …] → [r, …], of length 1 at each place."""
+        white = F.normalize(self.matrix @ features.float().flatten(1) + self.offset[:, None], dim=0)
         return white.reshape(-1, *features.shape[1:])
 
 

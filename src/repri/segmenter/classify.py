@@ -41,7 +41,12 @@ class Classifier:
 
     @cached_property
     def _joined(self) -> Tensor:
-        return _join(self.support.features, self.support.white)
+        return self._join(self.support.features, self.support.white)
+
+    def _join(self, features: Tensor, white: Tensor) -> Tensor:
+        """[…, C, h, w] and […, r, h, w]: kinds of objects are told apart by whitened features, objects from the rest by
+        plain ones. A discriminant's do both."""
+        return features if self.background is not None else torch.cat([F.normalize(features, dim=1), WHITE * white], 1)
 
     def maps(self, features: Tensor, white: Tensor, valid: Tensor, shares: Shares) -> tuple[Tensor, Tensor, Tensor]:
         """T queries [T, C, h, w], whitened [T, r, h, w], where ``valid`` [T, h, w] → probabilities [T, N, h, w], shares
@@ -71,12 +76,9 @@ class Classifier:
     def _together(
         self, features: Tensor, white: Tensor, valid: Tensor, point: list[float] | None
     ) -> tuple[Tensor, Tensor]:
-        """Kinds of objects are told apart by whitened features, objects from the rest by plain ones."""
         config = self.config if point is None else self.known
-        queries, background = _join(features, white), self.background
-        if background is not None:  # which is one of the plain features
-            background = F.pad(background, (0, white.shape[1]))
-        out = infer_joint(self._joined, self.support.labels, queries, self.classes, config, valid, point, background)
+        shots, queries = (self._joined, self.support.labels), self._join(features, white)
+        out = infer_joint(*shots, queries, self.classes, config, valid, point, self.background)
         return out.probability[:, 1:], out.proportion[:, 1:]
 
     def _one(self, features: Tensor, valid: Tensor, n: int, shares: Shares) -> tuple[Tensor, Tensor]:
@@ -102,8 +104,3 @@ class Classifier:
             )
             out.probability[outside] = again.probability
         return out.probability, bounded
-
-
-def _join(features: Tensor, white: Tensor) -> Tensor:
-    """[…, C, h, w] and [..., r, h, w], each of its length, as one."""
-    return torch.cat([F.normalize(features, dim=1), WHITE * white], 1)

@@ -371,7 +371,7 @@ def _config_of(
 @lru_cache(4)
 def _judge(device: torch.device) -> FeatureExtractor:
     """The embedded model, which tells kinds of objects apart for extractors that have no whitening."""
-    return load_extractor(device=device)
+    return load_extractor("distilled", device=device)
 
 
 def _expected_iou(probability: Tensor, mask: Tensor) -> float:

@@ -37,6 +37,8 @@ class Trainee(nn.Module, ABC):
     """What is frozen, if anything is: its features are the input."""
     rule: InputRule
     stride: int
+    seen: tuple[str, ...] = ()
+    """Classes whose labels are looked at, which the file will tell."""
     still: Sequence[nn.Module] = ()
     """Frozen parts, whose norms keep their means in training too."""
 
@@ -108,7 +110,7 @@ class PSPTrainee(Trainee):
         return self.network.classifier
 
     def export(self, path: Path) -> None:
-        save_checkpoint(path, self.network.state_dict(), self.architecture)
+        save_checkpoint(path, self.network.state_dict(), self.architecture | {"seen": self.seen})
 
 
 class CompactTrainee(Trainee):
@@ -139,7 +141,7 @@ class CompactTrainee(Trainee):
         return self.network.classifier
 
     def export(self, path: Path) -> None:
-        save_checkpoint(path, self.network.state_dict(), self.architecture)
+        save_checkpoint(path, self.network.state_dict(), self.architecture | {"seen": self.seen})
 
 
 class HeadTrainee(Trainee):
@@ -160,7 +162,7 @@ class HeadTrainee(Trainee):
 
     def export(self, path: Path) -> None:
         classifier = {f"classifier.{key}": value for key, value in self.classifier.state_dict().items()}
-        save_head(path, self.head, self.base, classifier)
+        save_head(path, self.head, self.base | {"seen": self.seen}, classifier)
 
 
 def build_trainee(config: TrainConfig, classes: int, device: str = "cpu") -> Trainee:
@@ -236,19 +238,23 @@ def _build_pspnet(config: TrainConfig, classes: int, device: str) -> PSPTrainee:
     if config.layers is not None or config.upsample != 1:
         raise ValueError("layers and upsample are for a head on a frozen extractor: a pspnet-… has its own")
     architecture: dict[str, Any] = {"backbone": name}
+    seen: Sequence[str] = ()
     if config.weights is None:
         backbone = build_backbone(name)
     else:
         found = _start(config, name)
+        seen = found.config.get("seen", ())
         backbone = load_checkpoint(found, whole=False)
-        architecture = {key: value for key, value in found.config.items() if key not in ("classes", "size")}
+        architecture = {key: value for key, value in found.config.items() if key not in ("classes", "size", "seen")}
     assert isinstance(backbone, ResNet | VGG16)
     network = PSPNet(backbone, classes, config.width, config.dropout)
     trunk = None
     if frozen is not None:
         trunk = load_extractor(name, config.weights, layers=(frozen,), device=device)
     architecture |= {"classes": classes, "size": config.size or IMAGENET.size}
-    return PSPTrainee(network, architecture, trunk, frozen, config.recompute)
+    trainee = PSPTrainee(network, architecture, trunk, frozen, config.recompute)
+    trainee.seen = tuple(seen)
+    return trainee
 
 
 def _build_compact(config: TrainConfig, classes: int, device: str) -> CompactTrainee:
@@ -262,9 +268,8 @@ def _build_compact(config: TrainConfig, classes: int, device: str) -> CompactTra
         raise ValueError(f"freeze: {frozen} keeps an untrained backbone as it is: give weights")
     counted = classes if config.label_weight > 0 else None
     stride: dict[str, Any] = {"dilated": False}
-    start = (
-        build_backbone(name, **stride) if config.weights is None else load_checkpoint(_start(config, name), **stride)
-    )
+    found = None if config.weights is None else _start(config, name)
+    start = build_backbone(name, **stride) if found is None else load_checkpoint(found, **stride)
     if isinstance(start, CompactNet):  # to go on from, with a classifier of its own
         network = CompactNet(start.backbone, counted, start.channels["bottleneck"])
         kept = {key: value for key, value in start.state_dict().items() if not key.startswith("classifier.")}
@@ -276,7 +281,9 @@ def _build_compact(config: TrainConfig, classes: int, device: str) -> CompactTra
         raise ValueError(f"width: {config.weights} gives {network.channels['bottleneck']} channels, not {config.width}")
     trunk = None if frozen is None else load_extractor(name, config.weights, layers=(frozen,), device=device)
     architecture = {"backbone": name, "classes": counted, "size": config.size or IMAGENET.size, **stride}
-    return CompactTrainee(network, architecture, trunk, frozen)
+    trainee = CompactTrainee(network, architecture, trunk, frozen)
+    trainee.seen = () if found is None else tuple(found.config.get("seen", ()))
+    return trainee
 
 
 def _start(config: TrainConfig, name: str) -> Checkpoint:

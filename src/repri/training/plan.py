@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,6 +109,9 @@ def prepare(
         store = FeatureStore(trainee.trunk, config.protocol, size)
     teacher = None if config.teacher is None else _teacher(config, trainee, device)
     labelled = config.label_weight > 0
+    earlier = [getattr(source, "seen", ()) for source in (trainee, trainee.trunk, teacher and teacher.extractor)]
+    names = [dataset.classes[c] for c in base] if labelled else []
+    trainee.seen = tuple(dict.fromkeys(itertools.chain(*earlier, names)))
 
     skipped: list[str] = []
 

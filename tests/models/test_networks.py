@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from repri.models.fast import accelerate, shifted_bilinear
+from repri.models.fast import accelerate
 from repri.models.load import build_backbone, load_extractor
 from repri.models.pspnet import PSPNet
 
@@ -84,13 +84,15 @@ def test_stride_in_the_first_convolution_keeps_shapes():
     assert not torch.allclose(x["layer2"], y["layer2"])
 
 
-def test_shifted_bilinear_is_interpolation():
-    values = torch.randn(1, 1, 3)
-    up = torch.nn.functional.interpolate(values, size=7, mode="linear", align_corners=True)[0, 0]
-    shifted = shifted_bilinear(3, 7, values) @ values[0, 0]
-    torch.testing.assert_close(shifted[1], up)
-    torch.testing.assert_close(shifted[0], torch.cat([torch.zeros(1), up[:-1]]))
-    torch.testing.assert_close(shifted[2], torch.cat([up[1:], torch.zeros(1)]))
+def test_the_factored_bottleneck_is_the_bottleneck_gradients_too():
+    network = PSPNet(build("vgg16", None), dropout=0).double().train()
+    x = torch.randn(2, 512, 7, 9, dtype=torch.float64, requires_grad=True)
+    learned = [x, *network.ppm.parameters(), *network.bottleneck.parameters()]
+    plain, factored = network.bottleneck(network.ppm(x)), network.factored_bottleneck(x)
+    torch.testing.assert_close(factored, plain)
+    wanted = torch.randn_like(plain)
+    for a, b in zip(*(torch.autograd.grad(y, learned, wanted) for y in (factored, plain)), strict=True):
+        torch.testing.assert_close(a, b)
 
 
 def test_unknown_options_are_named():

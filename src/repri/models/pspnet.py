@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -10,7 +12,7 @@ from torch import Tensor
 from .resnet import ResNet
 from .vgg import VGG16
 
-__all__ = ["BINS", "PSPNet", "PyramidPooling"]
+__all__ = ["BINS", "PSPNet", "PyramidPooling", "pyramid_convolution", "taps"]
 
 BINS = (1, 2, 3, 6)
 
@@ -42,6 +44,42 @@ class PyramidPooling(nn.Module):
         return torch.cat([x, *maps], 1)
 
 
+def taps(weight: Tensor) -> Tensor:
+    """Weights [o, c, 3, 3] as the matrix [(o, dy, dx), c] that :func:`pyramid_convolution` takes."""
+    return weight.permute(0, 2, 3, 1).flatten(0, 2)
+
+
+def pyramid_convolution(pooled: Sequence[Tensor], weights: Sequence[Tensor], size: tuple[int, int]) -> Tensor:
+    """A 3×3 convolution (padding 1) of pooled maps [B, c, b, b], each upsampled to ``size``, without upsampling them.
+
+    It is linear, and so is bilinear upsampling: with U(y)[i, j] = Σ A[i, m]·B[j, n]·y[m, n],
+
+        (W ∗ U(y))[i, j] = Σ_{dy, dx, m, n} (W[dy, dx] · y[m, n]) · A[i + dy − 1, m] · B[j + dx − 1, n]
+
+    so it is a product of W (``taps`` of each map's weights) with b² vectors, spread by small fixed matrices: in a
+    PSPNet, 50 pooled values take the place of half of the bottleneck's input. [B, o, h, w], exact up to rounding.
+    """
+    height, width = size
+    spread_rows, columns = [], []
+    for values, weight in zip(pooled, weights, strict=True):
+        cells = values.shape[-1]
+        v = weight @ values.flatten(2)  # [B, (o, dy, dx), (m, n)]
+        v = v.unflatten(1, (-1, 3, 3)).unflatten(-1, (cells, cells))  # [B, o, dy, dx, m, n]
+        across = _shifted_bilinear(cells, width, v)  # [dx, j, n]
+        columns.append(torch.einsum("boyxmn,xjn->boymj", v, across).flatten(2, 3))  # [B, o, (dy, m), j]
+        spread_rows.append(_shifted_bilinear(cells, height, v).transpose(0, 1).flatten(1))  # [i, (dy, m)]
+    return torch.cat(spread_rows, 1) @ torch.cat(columns, 2)
+
+
+def _shifted_bilinear(cells: int, length: int, like: Tensor) -> Tensor:
+    """[3, length, cells]: for shifts −1, 0, 1, the weights of ``cells`` values upsampled to ``length``
+    positions (align_corners), zero where the shift leaves the image."""
+    identity = torch.eye(cells, dtype=like.dtype, device=like.device)[None]
+    weights = F.interpolate(identity, size=length, mode="linear", align_corners=True)[0].T
+    padded = F.pad(weights, (0, 0, 1, 1))
+    return torch.stack([padded[shift : shift + length] for shift in range(3)])
+
+
 class PSPNet(nn.Module):
     """Backbone, pyramid pooling, 3×3 bottleneck to 512 channels (the features), 1×1 classifier."""
 
@@ -65,6 +103,18 @@ class PSPNet(nn.Module):
         outputs = self.backbone(images)
         outputs["bottleneck"] = self.bottleneck(self.ppm(outputs["layer4"]))
         return outputs
+
+    def factored_bottleneck(self, x: Tensor) -> Tensor:
+        """``bottleneck(ppm(x))`` without a convolution over the pyramid's half: [B, C, h, w] → [B, 512, h, w]."""
+        convolution, *rest = self.bottleneck
+        assert isinstance(convolution, nn.Conv2d)
+        direct, pyramid = convolution.weight.split(x.shape[1], 1)
+        weights = [taps(part) for part in pyramid.chunk(len(self.ppm.bins), 1)]
+        y = F.conv2d(x, direct, padding=1)
+        y = y + pyramid_convolution(self.ppm.pooled(x), weights, (x.shape[-2], x.shape[-1]))
+        for layer in rest:
+            y = layer(y)
+        return y
 
     def segment(self, images: Tensor) -> Tensor:
         """Class logits [B, classes, H, W] at the size of the images."""

@@ -102,7 +102,7 @@ class PSPTrainee(Trainee):
         for name in self.active:
             layer = self.network.backbone.get_submodule(name)
             x = checkpoint(layer, x, use_reentrant=False) if self.recompute and self.training else layer(x)
-        return self.network.bottleneck(self.network.ppm(x))
+        return self.network.factored_bottleneck(x)
 
     @property
     def last(self) -> nn.Conv2d:
@@ -170,7 +170,7 @@ def build_trainee(config: TrainConfig, classes: int, device: str = "cpu") -> Tra
     whole = config.network.startswith(("pspnet-", "compact-"))
     if config.head == "discriminant" and (whole or config.freeze != "backbone" or config.upsample != 1):
         raise ValueError(
-            "head: a discriminant sits on a frozen extractor (hub:…, default, resnet50 …, or a trained one): "
+            "head: a discriminant sits on a frozen extractor (hub:…, distilled, resnet50 …, or a trained one): "
             "set freeze: backbone, and no upsample"
         )
     if config.network.startswith("pspnet-"):

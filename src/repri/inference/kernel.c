@@ -19,6 +19,7 @@
 #include <immintrin.h>
 #define LANES 16
 #elif defined(__AVX2__)
+#include <immintrin.h>
 #define LANES 8
 #else
 #define LANES 4
@@ -61,6 +62,8 @@ typedef struct {
 INLINE vfloat load(const int16_t *p) {
 #if LANES == 16
     return (vfloat)_mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(_mm256_loadu_si256((const __m256i *)p)));
+#elif LANES == 8 /* compilers make something slow of the general form */
+    return (vfloat)_mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i *)p)));
 #else
     vshort v;
     memcpy(&v, p, sizeof v);

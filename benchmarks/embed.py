@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from repri.download import file_sha256
-from repri.models import embedded
+from repri.models import embedded, load_extractor
 from repri.models.checkpoints import read_checkpoint, save_checkpoint, write_tensors
 from repri.models.discriminant import Discriminant
 from repri.models.heads import load_head
@@ -53,10 +53,11 @@ def embed_network(file: Path, size: int | None) -> None:
 def embed_heads(pattern: str) -> None:
     tensors: dict[str, Tensor] = {}
     classes: dict[str, str] = {}
+    network = load_extractor("distilled")
     for part in embedded.DEFAULTS.values():
         head, base = load_head(Path(pattern.replace("{part}", part)))
-        if not isinstance(head, Discriminant) or base["name"] != "distilled":
-            raise SystemExit(f"{part}: not a discriminant on the distilled network")
+        if not isinstance(head, Discriminant) or base["identity"] != network.identity:
+            raise SystemExit(f"{part}: no discriminant, or not on the network that the package has now")
         tensors |= {f"{part}.{key}": value.half() for key, value in head.state_dict().items()}
         classes[part] = json.dumps(base["seen"])
         print(f"{part}: {', '.join(base['seen'])}")

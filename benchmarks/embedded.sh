@@ -7,7 +7,8 @@
 #   lite0         the same heads on ImageNet's EfficientNet-Lite0: labels and no teacher
 #   labels        cross-entropy on the fold's base classes: labels and no teacher
 #   both          on from the distilled one, teacher and cross-entropy
-# distilled and discriminant make what is in the package (python benchmarks/embed.py); the figures are of the package.
+# distilled and discriminant make what is in the package (python benchmarks/embed.py: the network first, then the heads,
+# which are fitted on the network that the package has); the figures are of the package.
 # FOLDS (0 1 2 3) and WAYS (distilled discriminant lite0 labels both) choose; RUNS_1, RUNS_5, RUNS_10: runs of 1000 tasks by shots.
 set -e
 pascal=$1 dino=hub:$2 lite=$3 mobilenet=$4 runs=$5 results=$6

@@ -32,7 +32,7 @@ from repri.data.annotations import AnnotatedImage, Shape
 from repri.data.dataset import Dataset
 from repri.data.index import class_index, class_lists
 from repri.data.open import open_dataset
-from repri.distributed import peak_memory
+from repri.memory import peak_memory
 from repri.models import FeatureExtractor
 from repri.segmenter.support import presence_of, statistic
 

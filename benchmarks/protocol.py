@@ -25,8 +25,8 @@ from repri.data.open import open_dataset
 from repri.data.resize import resize_image
 from repri.data.store import Extractor, FeatureStore
 from repri.data.tasks import TaskList, sample_tasks
-from repri.distributed import peak_memory
 from repri.evaluation.runner import images_of, run_tasks
+from repri.memory import peak_memory
 from repri.methods import build_method
 from repri.models import load_extractor
 

@@ -31,7 +31,7 @@ table() { # way, form
         case $shots in 1) n=${RUNS_1:-5} ;; 5) n=${RUNS_5:-5} ;; *) n=${RUNS_10:-5} ;; esac
         evaluate "$1" repri-${shots}shot --set form="$2" --shots $shots --runs "$n"
         evaluate "$1" prototype-${shots}shot --method prototype --shots $shots --runs "$n"
-        evaluate "$1" clean-repri-${shots}shot --shots $shots --runs "${RUNS_SIDE:-1}"
+        evaluate "$1" clean-repri-${shots}shot --set form=clean --shots $shots --runs "${RUNS_SIDE:-1}"
         for method in ce ce_h repri-oracle; do
             evaluate "$1" $method-${shots}shot --method $method --set form="$2" --shots $shots --runs "${RUNS_SIDE:-1}"
         done

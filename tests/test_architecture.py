@@ -9,14 +9,15 @@ SOURCE = Path(__file__).parents[1] / "src" / "repri"
 ALLOWED = {
     "inference": set(),
     "files": set(),
+    "memory": set(),
     "settings": {"files"},
     "download": {"files"},
     "models": {"files", "download"},
     "data": {"files", "download", "settings"},
     "methods": {"inference"},
-    "training": {"models", "data", "files", "settings", "distributed"},
+    "training": {"models", "data", "files", "settings", "distributed", "memory"},
     "distributed": set(),
-    "evaluation": {"data", "methods", "files", "distributed", "settings"},
+    "evaluation": {"data", "methods", "files", "distributed", "settings", "memory"},
     "experiments": {"evaluation", "data", "methods", "inference", "models", "files"},
     "segmenter": {"models", "inference", "data", "files"},
 }

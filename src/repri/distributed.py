@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import resource
-import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["World", "default_device", "peak_memory", "world"]
+__all__ = ["World", "default_device", "world"]
 
 
 @dataclass(frozen=True)
@@ -54,12 +52,6 @@ def default_device() -> str:
     except (RuntimeError, AssertionError) as error:
         raise ValueError(f"the device {name!r} cannot be used: {str(error).splitlines()[0]}") from None
     return name
-
-
-def peak_memory() -> float:
-    """Most that this process ever held, in gigabytes."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 import csv
 import json
 import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from repri.cli import app
 from repri.data.formats import read_annotated
 from repri.data.images import read_mask
 from repri.experiments.demo import scenes
+from tests.processes import launcher
 
 
 @pytest.fixture(scope="module")
@@ -169,8 +169,16 @@ def test_several_classes_from_coco(tree, tmp_path):
 
 def test_two_processes_write_the_same(tree, tmp_path):
     assert run(tree, tmp_path / "one").exit_code == 0
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29541"]
-    command += ["-m", "repri", "segment", "--support", str(tree / "support"), "--query", str(tree / "query")]
+    command = [
+        *launcher(2),
+        "-m",
+        "repri",
+        "segment",
+        "--support",
+        str(tree / "support"),
+        "--query",
+        str(tree / "query"),
+    ]
     done = subprocess.run(
         [*command, "--output", str(tmp_path / "two"), "--extractor", "filters"], capture_output=True, text=True
     )

@@ -19,6 +19,7 @@ from repri.evaluation.metrics import count_pixels
 from repri.evaluation.results import compare, load_result, save_result
 from repri.models import load_extractor
 from tests.data.make import picture
+from tests.processes import launcher
 
 
 def make_data(root):
@@ -145,17 +146,7 @@ def test_two_processes_give_what_one_gives(root, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "mean" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
-    launch = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--nproc-per-node",
-        "2",
-        "--master-port",
-        "29517",
-        "-m",
-        "repri",
-    ]
+    launch = [*launcher(2), "-m", "repri"]
     environment["REPRI_CACHE"] = str(tmp_path / "other-cache")
     done = subprocess.run([*launch, *command(root, two)], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
@@ -239,6 +230,12 @@ def test_the_embedded_model_has_not_seen_what_is_tested(root, tmp_path):
     shift = EvaluationConfig("coco", test_data="pascal", test_root=folder, tasks=2, runs=1)
     assert plan(shift).config.extractor == "distilled"
     assert plan(configured(root)).config.extractor == "default"
+    described = root / "data.yaml"
+    described.write_text(described.read_text().replace("across", "airplane"))
+    assert plan(configured(root)).config.extractor == "distilled"  # COCO's name of a class of PASCAL's
+    assert plan(configured(root, layers=("layer3",))).config.extractor == "distilled"
+    with pytest.raises(ValueError, match="weights: say of which extractor"):
+        plan(configured(root, weights="other.pth"))
     assert plan(EvaluationConfig("pascal", extractor="filters", **few)).config.extractor == "filters"
 
 
@@ -250,7 +247,8 @@ def test_a_warning_is_one_sentence(tmp_path, monkeypatch):
     few = ("--fold", "0", "--tasks", "2", "--runs", "1", "--min-pixels", "1", "--size", "64", "--output")
     done = repri("evaluate", "--root", folder, "--extractor", "default", *few, tmp_path / "x.json")
     assert done.returncode == 0, done.stderr
-    assert "repri: warning: fold 0 tests classes that are not new to default" in done.stderr
+    assert "which are not new to default: it was trained with their labels" in done.stderr
+    assert "repri: warning: fold 0 tests" in done.stderr
     assert "UserWarning" not in done.stderr
     assert "not new to the extractor" in done.stdout
     assert load_result(tmp_path / "x.json")["seen"]["0"]

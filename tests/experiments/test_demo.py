@@ -4,14 +4,14 @@ import torch
 from PIL import Image
 
 from repri.data.scenes import make_task
-from repri.experiments.demo import PHOTOS, draw, iou, mean_iou, photographs, run, scenes
+from repri.experiments.demo import EXTRACTOR, PHOTOS, draw, iou, mean_iou, photographs, run, scenes
 from repri.models import load_extractor
 from repri.models.filters import FilterBank
 
 
 @pytest.fixture(scope="module")
 def found():
-    return run(photographs(), load_extractor())
+    return run(photographs(), load_extractor(EXTRACTOR))
 
 
 def test_people_are_found_in_photographs(found):

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 import warnings
 
 import pytest
@@ -19,6 +18,7 @@ from repri.models import load_extractor
 from repri.settings import parse
 from repri.training import TrainConfig, prepare, train
 from repri.training.estimate import measure
+from tests.processes import launcher
 
 CHANGES = {"head": "discriminant", "width": 12, "epochs": 1}
 
@@ -67,13 +67,10 @@ def test_two_processes_find_the_same(settings, config_file, tmp_path):
     changes = [f"--set={key}={value}" for key, value in CHANGES.items()]
     plan = prepare(TrainConfig(**settings | CHANGES | {"output": str(tmp_path / "one")}))
     train(plan)
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29619"]
-    subprocess.run(
-        [*launch, "-m", "repri", "train", "--config", str(config_file), *changes, f"--output={tmp_path / 'two'}"],
-        check=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-    )
+    command = [*launcher(2), "-m", "repri", "train", "--config", str(config_file), *changes]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run([*command, f"--output={tmp_path / 'two'}"], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
     one, two = (load_extractor(str(tmp_path / name / "model.safetensors")) for name in ("one", "two"))
     torch.testing.assert_close(one.background, two.background, atol=1e-4, rtol=1e-4)
 
@@ -102,30 +99,33 @@ def test_evaluation_takes_the_form_of_the_extractor_and_tells_what_it_has_seen(s
     plan = prepare(TrainConfig(**settings | CHANGES))
     train(plan)
     extractor = load_extractor(str(tmp_path / "run" / "model.safetensors"))
-    names = [plan.examples.dataset.classes[id] for id in plan.examples.dataset.classes]
-    base = [name for name in names if name in extractor.seen]
-    assert 0 < len(base) < len(names)
+    dataset = plan.examples.dataset
+    assert extractor.seen == tuple(dataset.classes[id] for id in dataset.base(0))
     few = {"runs": 1, "tasks": 2, "split": "train", "min_pixels": 1, "size": 96}
     honest = plan_evaluation(EvaluationConfig(settings["data"], folds=(0,), **few))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         result = evaluate(honest, lambda fold: extractor)[1]
-    assert result["config"]["settings"]["background"] == "known"
+    assert (result["config"]["form"], result["config"]["settings"]["background"]) == ("discriminant", "known")
     assert result["seen"] == {0: []}
-    other = 1
-    spoilt = plan_evaluation(EvaluationConfig(settings["data"], folds=(other,), **few, settings={"form": "clean"}))
-    with pytest.warns(UserWarning, match=f"fold {other} tests classes that are not new"):
+    spoilt = plan_evaluation(EvaluationConfig(settings["data"], folds=(1,), **few, settings={"form": "clean"}))
+    with pytest.warns(UserWarning, match="fold 1 tests .* which are not new to filters with a head"):
         result = evaluate(spoilt, lambda fold: extractor)[1]
-    assert result["config"]["settings"]["background"] == "both"
-    assert set(result["seen"][other]) <= set(base)
+    assert (result["config"]["form"], result["config"]["settings"]["background"]) == ("clean", "both")
+    assert result["seen"] == {1: [dataset.classes[id] for id in dataset.novel(1)]}
+    every = plan_evaluation(EvaluationConfig(settings["data"], folds=(0, 1), **few))
+    with pytest.raises(ValueError, match="only the extractors of folds 0 know backgrounds: say which"):
+        evaluate(every, lambda fold: load_extractor("filters") if fold else extractor)
 
 
 def test_what_was_seen_is_handed_on(settings, tmp_path):
-    """A head without the labels of a fold, on an extractor that had them."""
+    """A head on an extractor that had labels of its own."""
     train(prepare(TrainConfig(**settings | CHANGES)))
     first = str(tmp_path / "run" / "model.safetensors")
-    other = {"network": first, "fold": 1, "width": 6, "output": str(tmp_path / "second")}
-    plan = prepare(TrainConfig(**settings | CHANGES | other))
+    other = {"network": first, "width": 6, "output": str(tmp_path / "second")}
+    with pytest.raises(ValueError, match=r"fold 1 tests .*, whose labels what this starts from"):
+        prepare(TrainConfig(**settings | CHANGES | other | {"fold": 1}))
+    plan = prepare(TrainConfig(**settings | CHANGES | other | {"fold": None}))
     train(plan)
     again = load_extractor(str(tmp_path / "second" / "model.safetensors"))
     assert set(again.seen) == set(plan.examples.dataset.classes.values())

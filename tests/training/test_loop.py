@@ -19,6 +19,7 @@ from repri.models import load_extractor
 from repri.settings import parse, read_yaml
 from repri.training import TrainConfig, prepare, train
 from repri.training.network import build_trainee
+from tests.processes import launcher
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 
@@ -46,11 +47,8 @@ def _flat(content, name=""):
 
 
 def launch(config_file, *more, processes=1, wait=True):
-    command = [sys.executable, "-m"]
-    if processes > 1:
-        port = str(29600 + os.getpid() % 300)
-        command += ["torch.distributed.run", "--nproc-per-node", str(processes), "--master-port", port, "-m"]
-    command += ["repri", "train", "--config", str(config_file), *map(str, more)]
+    command = launcher(processes) if processes > 1 else [sys.executable]
+    command += ["-m", "repri", "train", "--config", str(config_file), *map(str, more)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     if wait:

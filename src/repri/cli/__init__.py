@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -52,12 +53,12 @@ def options(
 _PLAIN = warnings.showwarning
 
 
-def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-    """One sentence, like a mistake; Python's own form for anything but what is meant for users."""
-    if category is UserWarning:
+def _show_warning(message: Warning | str, category: type[Warning], filename: str, *place: Any, **more: Any) -> None:
+    """Ours is one sentence, like a mistake; those of libraries are as they are."""
+    if category is UserWarning and Path(filename).is_relative_to(Path(__file__).parents[1]):
         print(f"repri: warning: {message}", file=sys.stderr)
     else:
-        _PLAIN(message, category, *place, **more)
+        _PLAIN(message, category, filename, *place, **more)
 
 
 def main() -> None:

@@ -47,6 +47,7 @@ def evaluate(
     from repri.evaluation.evaluate import evaluate as run
     from repri.evaluation.results import save_result
     from repri.files import check_writable
+    from repri.memory import reuse_memory
     from repri.settings import parse, read_yaml
 
     flags = {
@@ -81,6 +82,7 @@ def evaluate(
     for k in resolved.shots:
         if path := _path(output, k, several):
             check_writable(path)
+    reuse_memory()
     with world() as here:
         bars = Bars() if here.first else None
         with bars or nullcontext():
@@ -113,10 +115,11 @@ def _extractors(config):
 
     from repri.distributed import default_device
     from repri.models import load_extractor
+    from repri.models.embedded import DEFAULTS
 
     options: dict[str, Any] = {} if config.extractor == "filters" else {"device": default_device()}
-    packaged = config.extractor.startswith("default") or config.extractor in ("distilled", "filters")
-    if not packaged and not config.extractor.endswith(".safetensors"):
+    packaged = ("default-fold{fold}", *DEFAULTS, "distilled", "filters")
+    if config.extractor not in packaged and not config.extractor.endswith(".safetensors"):
         options |= {"combine": config.combine}
     if config.layers is not None:
         options |= {"layers": config.layers}
@@ -149,6 +152,8 @@ def print_result(result: dict[str, Any]) -> None:
 
     console = Console()
     title = f"{result['method']}, {result['shots']}-shot, protocol {result['protocol']}"
+    form = result["config"].get("form")
+    title += "" if form in (None, result["protocol"]) else f", form {form}"
     table = Table(title=title, title_justify="left")
     for name in ("", "mIoU", "95 % interval", "std of runs", "FB-IoU", "|δ| of π"):
         table.add_column(name, justify="left" if not name else "right")

@@ -14,20 +14,21 @@ def info() -> None:
     from repri import __version__
     from repri.inference import native_status
     from repri.models import load_extractor
-    from repri.models.checkpoints import read_tensors
+    from repri.models.checkpoints import read_checkpoint
     from repri.models.embedded import EMBEDDED, HEADS_SHA256, SHA256
+    from repri.models.load import whole_name
 
     native, text = native_status()
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU, {torch.get_num_threads()} threads"
-    extractor, network = load_extractor(), load_extractor("distilled")
-    values = sum(tensor.numel() for tensor in read_tensors(EMBEDDED)[0].values())
+    extractor, network = load_extractor(), read_checkpoint(EMBEDDED)
+    values = sum(tensor.numel() for tensor in network.state.values())
     rows = {
         "repri": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "device": device,
         "kernel": text if native else f"not used: {text}",
-        "default": f"{network.name}, {values / 1e6:.1f} million values, long side {network.rule.size}",
+        "default": f"{whole_name(network)}, {values / 1e6:.1f} million values, long side {extractor.rule.size}",
         "weights": f"sha256 {SHA256}",
         "head": f"of {len(extractor.seen)} classes, sha256 {HEADS_SHA256}",
     }

@@ -119,10 +119,12 @@ def check(file: Annotated[Path, typer.Argument(help="Any weights file.")]) -> No
     checkpoint = read_checkpoint(file)
     load_checkpoint(checkpoint)
     values = sum(tensor.numel() for tensor in checkpoint.state.values())
+    told = ("backbone", "seen")
     rows = {
         "kind": checkpoint.kind,
         "holds": f"{'PSPNet on ' if checkpoint.complete else ''}{checkpoint.config['backbone']}",
-        "options": ", ".join(f"{k}={v}" for k, v in checkpoint.config.items() if k != "backbone") or "-",
+        "options": ", ".join(f"{k}={v}" for k, v in checkpoint.config.items() if k not in told) or "-",
+        "trained": f"with labels of {', '.join(checkpoint.config.get('seen', ())) or 'nothing that it tells'}",
         "values": f"{values / 1e6:.1f} million in {len(checkpoint.state)} tensors",
         "sha256": file_sha256(file),
     }

@@ -13,6 +13,7 @@ from typing import Literal
 __all__ = [
     "COCO",
     "PASCAL",
+    "TWINS",
     "Protocol",
     "coco_novel",
     "coco_to_pascal_novel",

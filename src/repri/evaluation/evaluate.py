@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -12,12 +12,13 @@ from typing import Any, Literal
 import torch
 
 from repri.data.dataset import Dataset
-from repri.data.folds import TWINS, Protocol, coco_to_pascal_novel
+from repri.data.folds import PASCAL, TWINS, Protocol, coco_to_pascal_novel
 from repri.data.index import MIN_PIXELS, class_index
 from repri.data.open import open_dataset
 from repri.data.store import Extractor, FeatureStore
 from repri.data.tasks import Sampling, TaskList, load_tasks, sample_tasks
-from repri.distributed import World, peak_memory
+from repri.distributed import World
+from repri.memory import peak_memory
 from repri.methods import Method, build_method
 
 from .metrics import Counts
@@ -46,7 +47,7 @@ class EvaluationConfig:
     method: str = "repri"
     protocol: Protocol = "clean"
     extractor: str | None = None
-    """None: the embedded model that has not seen labels of what is tested (``embedded_for``)."""
+    """None: the form of the embedded model that has not seen labels of what is tested."""
     weights: str | None = None
     """A file or a known name; ``{fold}`` in it is replaced by the fold."""
     layers: tuple[str | int, ...] | None = None
@@ -86,25 +87,30 @@ class Plan:
         return next(list(tasks.classes.values()) for (_, of), tasks in self.tasks.items() if of == fold)
 
 
-def embedded_for(data: str, shifted: bool) -> str:
-    """Which of the embedded model's forms has not seen labels of the classes that a fold tests; those of a data set of
-    one's own may be among PASCAL's, which a warning tells then."""
-    if shifted or data == "coco":
-        return "distilled"
-    return "default-fold{fold}" if data == "pascal" else "default"
+def embedded_for(config: EvaluationConfig, classes: Iterable[str], shifted: bool) -> str:
+    """Which form of the embedded model has not seen labels of the tested classes."""
+    if config.weights is not None:
+        raise ValueError("weights: say of which extractor")
+    if config.layers is None and config.data == "pascal" and not shifted:
+        return "default-fold{fold}"
+    pascal = {TWINS.get(name, name) for name in PASCAL}
+    known = any(TWINS.get(name, name) in pascal for name in classes)
+    return "distilled" if known or config.layers is not None else "default"
 
 
 def plan(config: EvaluationConfig, progress: Callable[[int, int], None] | None = None) -> Plan:
     """Open the data, build the method and draw the tasks."""
     method = build_method(config.method, config.protocol, config.settings)
     shifted = config.test_data not in (None, config.data)
-    config = replace(config, extractor=config.extractor or embedded_for(config.data, shifted))
     if shifted and (config.data, config.test_data) != ("coco", "pascal"):
         raise ValueError(f"the shift from {config.data} to {config.test_data} is not known: only coco to pascal is")
     name, root = (config.test_data, config.test_root or config.root) if shifted else (config.data, config.root)
     dataset = open_dataset(str(name), root, config.split, config.protocol)
     folds = range(4 if shifted else len(dataset.folds)) if config.folds is None else config.folds
     novel = {f: coco_to_pascal_novel(f, config.protocol) if shifted else dataset.novel(f) for f in folds}
+    if config.extractor is None:
+        tested = (dataset.classes[id] for ids in novel.values() for id in ids)
+        config = replace(config, extractor=embedded_for(config, tested, shifted))
     if config.task_list is not None:
         return _plan_of_list(config, dataset, method, novel)
     index = class_index(dataset, progress=progress)
@@ -134,13 +140,22 @@ def _plan_of_list(
     return Plan(config, dataset, method, {(tasks.shots, fold): tasks})
 
 
-def _method_for(planned: Plan, extractor: Extractor) -> Method:
-    """``clean`` has a form of its own for extractors that know backgrounds, unless another is asked for."""
-    config = planned.config
-    known = getattr(extractor, "background", None) is not None
-    if config.protocol != "clean" or not known or config.method == "prototype" or "form" in config.settings:
-        return planned.method
-    return build_method(config.method, config.protocol, config.settings | {"form": "discriminant"})
+def _form(config: EvaluationConfig, extractors: Mapping[int, Extractor]) -> str:
+    """Whose settings the method takes: the protocol's or those that are asked for; ``clean`` has a form of its own for
+    extractors that know backgrounds."""
+    known = {fold: getattr(extractor, "background", None) is not None for fold, extractor in extractors.items()}
+    form = config.settings.get("form", config.protocol)
+    if form == "clean" and "form" not in config.settings and config.method != "prototype":
+        if len(set(known.values())) > 1:
+            raise ValueError(
+                f"only the extractors of folds {', '.join(str(f) for f in known if known[f])} know backgrounds: say "
+                "which settings all shall have, with --set form=clean or form=discriminant"
+            )
+        form = "discriminant" if all(known.values()) else form
+    if form == "discriminant" and not all(known.values()):
+        name = next(extractor.name for fold, extractor in extractors.items() if not known[fold])
+        raise ValueError(f"{name} knows nothing of backgrounds: form=discriminant is for extractors with such a head")
+    return form
 
 
 def _seen(extractor: Extractor, names: Sequence[str]) -> list[str]:
@@ -164,24 +179,23 @@ def evaluate(
     the cache for features that nobody will want again."""
     world = world or World()
     config, dataset = planned.config, planned.dataset
-    outcomes: dict[int, dict[int, Outcome]] = {shots: {} for shots in config.shots}
-    timing: dict[int, float] = dict.fromkeys(config.shots, 0.0)
-    extraction, stores, seen, method = 0.0, {}, {}, planned.method
+    extractors = {fold: extractor_for(fold) for fold in planned.folds}
+    form = _form(config, extractors)
+    method = planned.method
+    if form != config.settings.get("form", config.protocol):
+        method = build_method(config.method, config.protocol, config.settings | {"form": form})
+    seen = {fold: _seen(extractor, planned.classes(fold)) for fold, extractor in extractors.items()}
     for fold in planned.folds:
-        extractor = extractor_for(fold)
-        if fold == planned.folds[0]:
-            method = _method_for(planned, extractor)
-        if method.settings().get("background") == "known" and getattr(extractor, "background", None) is None:
-            raise ValueError(
-                f"{extractor.name} knows nothing of backgrounds: form=discriminant is for extractors with such a head"
-            )
-        seen[fold] = _seen(extractor, planned.classes(fold))
         if seen[fold] and world.first:
             warnings.warn(
-                f"fold {fold} tests classes that are not new to {extractor.name}, which was trained with labels of "
-                f"{', '.join(seen[fold])}",
+                f"fold {fold} tests {', '.join(seen[fold])}, which are not new to {extractors[fold].name}: it was "
+                "trained with their labels; take an extractor that was not, such as distilled",
                 stacklevel=2,
             )
+    outcomes: dict[int, dict[int, Outcome]] = {shots: {} for shots in config.shots}
+    timing: dict[int, float] = dict.fromkeys(config.shots, 0.0)
+    extraction, stores = 0.0, {}
+    for fold, extractor in extractors.items():
         kept = FeatureStore(extractor, config.protocol, config.size, store, precision=PRECISION[config.precision])
         stores[fold] = {"name": extractor.name, "fingerprint": extractor.fingerprint[:16], "size": kept.size}
         start = time.perf_counter()
@@ -202,6 +216,7 @@ def evaluate(
     results = {}
     for shots in config.shots:
         resolved = asdict(config) | {"shots": shots, "settings": method.settings(), "folds": planned.folds}
+        resolved["form"] = form if config.method != "prototype" else None
         more = {
             "extractor": stores,
             "seen": seen,

@@ -2,6 +2,6 @@
 
 from .extractor import FeatureExtractor, InputRule
 from .load import load_extractor
-from .whitening import Whitening, whitening_of
+from .whitening import MappedWhitening, Whitening, whitening_of
 
-__all__ = ["FeatureExtractor", "InputRule", "Whitening", "load_extractor", "whitening_of"]
+__all__ = ["FeatureExtractor", "InputRule", "MappedWhitening", "Whitening", "load_extractor", "whitening_of"]

@@ -180,8 +180,9 @@ class HeadedExtractor(FeatureExtractor):
         self.rounds = rounds
         self.seen = under.seen
         if isinstance(head, Discriminant):
-            self.background = head.background.cpu() if head.background.any() else None
-            if isinstance(under.whitening, Whitening) and head.invertible:
+            fitted = bool(head.background.any())
+            self.background = head.background.cpu() if fitted else None
+            if isinstance(under.whitening, Whitening) and fitted and head.invertible:
                 self.whitening = under.whitening.through(head.matrix.cpu(), head.mean.cpu())
         facts, tensors = [repr(head), *(["half"] if rounds else [])], list(head.state_dict().items())
         self._fingerprint = fingerprint_of([under.fingerprint, *facts], tensors)

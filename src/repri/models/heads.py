@@ -72,8 +72,8 @@ def _convolution(channels: int, width: int, kernel: int) -> nn.Sequential:
 
 def save_head(path: Path, head: AnyHead, base: dict[str, Any], more: dict[str, Tensor] | None = None) -> None:
     """One safetensors file; ``base`` says which extractor the head sits on (``name``, ``weights``, ``layers``,
-    ``combine``, ``identity``) and at which ``size`` it was trained; ``more``: tensors to keep beside it, such as the
-    classifier's."""
+    ``combine``, ``identity``), at which ``size`` it was trained and with the labels of which classes (``seen``);
+    ``more``: tensors to keep beside it, such as the classifier's."""
     tensors = {f"head.{key}": value for key, value in head.state_dict().items()} | (more or {})
     write_tensors(path, tensors, {METADATA: json.dumps({"head": head.options, "base": base})})
 

@@ -47,11 +47,11 @@ def load_extractor(
 
     name          ``default``: the small model that comes with the package; ``default-fold0`` … ``3``: the same
                   without the labels of the classes that a fold of PASCAL-5i tests; ``distilled``: without
-                  any labels; ``pspnet-resnet50``,
-                  ``pspnet-resnet101``, ``pspnet-vgg16[_bn]``, ``compact-efficientnet_lite0``,
-                  ``compact-mobilenet_v2``; the backbone alone (``resnet50`` …); ``hub:facebook/dinov2-small``
-                  or ``hub:FOLDER`` (or just a folder) through transformers; ``timm:resnet50d``; ``filters``,
-                  which needs no weights; or a ``.safetensors`` file that ``repri train`` wrote
+                  any labels; ``pspnet-resnet50``, ``pspnet-resnet101``, ``pspnet-vgg16[_bn]``,
+                  ``compact-efficientnet_lite0``, ``compact-mobilenet_v2``; the backbone alone
+                  (``resnet50`` …); ``hub:facebook/dinov2-small`` or ``hub:FOLDER`` (or just a folder) through
+                  transformers; ``timm:resnet50d``; ``filters``, which needs no weights; or a
+                  ``.safetensors`` file that ``repri train`` wrote
     weights       a file of any kind that ``repri.models.checkpoints`` knows, or the name of one that
                   ``repri weights get`` has fetched; None leaves the network untrained, with a warning
     layers        which to take, by name or index: ``layer1`` … ``layer4``, ``bottleneck`` (default of
@@ -69,6 +69,7 @@ def load_extractor(
     if name == "distilled":
         _refuse(name, weights=weights, **architecture)
         embedded = _load_trained(embedded_path(), None, layers, device=device, fast=fast, compile=compile)
+        embedded.name = name
         embedded.whitening = embedded_whitening() if layers is None else None
         return embedded
     if name in DEFAULTS:
@@ -133,7 +134,7 @@ def _load_trained(
     if under.identity != base["identity"]:
         raise ValueError(f"{path} was trained on another {base['name']} than the one that is here: its weights differ")
     extractor = HeadedExtractor(under, head, base["size"], rounds=True)
-    extractor.seen = tuple(base.get("seen", ()))
+    extractor.seen = tuple(base.get("seen", under.seen))
     return extractor
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from repri.distributed import World, peak_memory
+from repri.distributed import World
+from repri.memory import peak_memory
 from repri.models.discriminant import Discriminant, Moments
 
 from .batches import order

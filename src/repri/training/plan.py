@@ -112,6 +112,12 @@ def prepare(
     earlier = [getattr(source, "seen", ()) for source in (trainee, trainee.trunk, teacher and teacher.extractor)]
     names = [dataset.classes[c] for c in base] if labelled else []
     trainee.seen = tuple(dict.fromkeys(itertools.chain(*earlier, names)))
+    tested = () if config.fold is None else (dataset.classes[c] for c in dataset.novel(config.fold))
+    if spoilt := [name for name in tested if name in trainee.seen]:
+        raise ValueError(
+            f"fold {config.fold} tests {', '.join(spoilt)}, whose labels what this starts from (network, weights or "
+            "teacher) has seen: take another, or fold: null"
+        )
 
     skipped: list[str] = []
 

@@ -2,8 +2,8 @@
 
 python benchmarks/errors.py --root data/pascal [--extractor 'default-fold{fold}'] [--shots 1] [--tasks 200]
 
-PASCAL-5i validation images, protocol clean, the first tasks of each fold; in percent of the union of masks and truths of
-a class, so that IoU and errors sum to 100.
+PASCAL-5i validation images, protocol clean, the first tasks of each fold; in percent of the union of masks and truths
+of a class, so that IoU and errors sum to 100.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
 #!/bin/sh
-# Base training on DINOv2-small, and what it is worth: sh benchmarks/training.sh PASCAL DINOV2 RUNS RESULTS
+# Base training without a GPU, and what it is worth: sh benchmarks/training.sh PASCAL DINOV2 RUNS RESULTS
 # (the data's folder, a folder with facebook/dinov2-small, where the networks go, where the JSONs and logs go).
 #   discriminant  a linear map on four frozen layers, in one pass    (configs/pascal-dinov2-discriminant.yaml)
 #   blocks        the last three blocks, by cross-entropy            (configs/pascal-dinov2-blocks.yaml)
-# WAYS (discriminant blocks) chooses. A run that was stopped goes on; what is there already is not done again. Runs of
+#   resnet50      PSPNet from layer4 on, fold 0 alone                (configs/pascal-resnet50-layer3.yaml); RESNET50: the
+#                 ImageNet weights, a file or a name of `repri weights`
+# WAYS (discriminant blocks resnet50) chooses. A run that was stopped goes on; what is there already is not done again. Runs of
 # 1000 tasks: RUNS_1, RUNS_5, RUNS_10 by shots, RUNS_SIDE for the variants. From the repository's folder.
 set -e
 pascal=$1 dino=hub:$2 runs=$3 results=$4
@@ -38,7 +40,25 @@ table() { # way, form
     done
 }
 
-for way in ${WAYS:-discriminant blocks}; do
+resnet50() { # the size and the form of inference were chosen on tasks of fold 1, whose classes are base classes here
+    folder=$runs/pascal-resnet50-layer3-fold0
+    [ -f "$folder/last.pt" ] && resume=--resume || resume=
+    [ -f "$results/pascal-resnet50-layer3-fold0.csv" ] || repri train --config configs/pascal-resnet50-layer3.yaml \
+        --root "$pascal" --fold 0 --weights "${RESNET50:-resnet50}" --output "$folder" $resume
+    cp "$folder/config.yaml" "$results/pascal-resnet50-layer3-fold0.yaml"
+    cp "$folder/log.csv" "$results/pascal-resnet50-layer3-fold0.csv"
+    for shots in 1 5; do
+        for method in repri prototype repri-oracle; do
+            name=$results/pspnet-resnet50-fold0-$method-${shots}shot.json
+            set -- --method $method; [ $method = prototype ] || set -- "$@" --set form=original
+            [ -f "$name" ] || repri evaluate --root "$pascal" --fold 0 --size 353 --shots $shots "$@" \
+                --extractor "$folder/model.safetensors" --output "$name"
+        done
+    done
+}
+
+for way in ${WAYS:-discriminant blocks resnet50}; do
+    [ "$way" = resnet50 ] && { resnet50; continue; }
     for fold in 0 1 2 3; do train "$way" $fold; done
     case $way in blocks) table "$way" trained ;; *) table "$way" "$way" ;; esac
 done

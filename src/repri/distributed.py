@@ -70,5 +70,6 @@ def world() -> Generator[World]:
     dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
     try:
         yield World(dist.get_rank(), size)
+        dist.barrier()  # who leaves while others still talk may be torn down in the middle of it
     finally:
         dist.destroy_process_group()

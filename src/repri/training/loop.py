@@ -62,7 +62,7 @@ def train(
     trainee = plan.trainee.to(device)
     if world.size > 1:
         synchronise(trainee)
-    parallel: nn.Module = DistributedDataParallel(trainee) if world.size > 1 else trainee
+    parallel: nn.Module = DistributedDataParallel(trainee) if world.size > 1 and config.stepwise else trainee
     optimiser = build_optimiser(trainee, config)
     progress = Progress()
     plan.check_folder(resume)

@@ -1,6 +1,10 @@
 """Which settings of an inference are best on base classes, for each fold: how the defaults of `clean` were chosen.
 
-    python benchmarks/choose.py --root PASCAL --extractor NAME [--tasks 100] [--shots 1,5]
+    python benchmarks/choose.py --root PASCAL --extractor NAME [--weights FILE] [--layers …] [--tasks 100] [--shots 1,5]
+        [--grid classifier|scale]
+
+`--grid scale` looks for the temperature and the background that fit features of another kind than those which the
+defaults were chosen for.
 
 Tasks are drawn from the *training* images. What a fold may look at are the other folds' classes: so the score of a
 setting for fold f is its mean mIoU over the tasks of all folds but f. The choice for f is the best mean over shots.
@@ -23,7 +27,7 @@ BACKGROUND: dict[str, Any] = {"background": "both", "bias_over": "none"}
 ORIGINAL: dict[str, Any] = {"form": "original"}
 
 
-def grid() -> list[dict[str, Any]]:
+def classifiers() -> list[dict[str, Any]]:
     """The authors' classifier with other step sizes and temperatures; then with a background, also re-weighted."""
     forms = [ORIGINAL | {"lr": lr, "temperature": tau} for lr, tau in itertools.product((0.005, 0.025, 0.1), (10, 20))]
     plain = ORIGINAL | BACKGROUND
@@ -35,11 +39,24 @@ def grid() -> list[dict[str, Any]]:
     return forms + [best | other for other in (*others, {"t_pi": (10, 20, 30, 40)}, {"kl_increase": 5.0})]
 
 
+def scales() -> list[dict[str, Any]]:
+    """``clean`` with other temperatures and backgrounds."""
+    forms = itertools.product((20, 40, 60, 100), ("both", "support"))
+    return [{"temperature": tau, "background": background} for tau, background in forms]
+
+
+GRIDS = {"classifier": classifiers, "scale": scales}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--root", required=True)
     parser.add_argument("--extractor", required=True)
-    parser.add_argument("--layers", type=lambda text: tuple(map(int, text.split(","))))
+    parser.add_argument("--weights")
+    parser.add_argument(
+        "--layers", type=lambda text: tuple(int(x) if x.lstrip("-").isdigit() else x for x in text.split(","))
+    )
+    parser.add_argument("--grid", choices=GRIDS, default="classifier")
     parser.add_argument("--size", type=int)
     parser.add_argument("--tasks", type=int, default=100)
     parser.add_argument("--shots", type=lambda text: tuple(map(int, text.split(","))), default=(1, 5))
@@ -47,11 +64,11 @@ def main() -> None:
     common = EvaluationConfig(
         root=options.root, split="train", shots=options.shots, size=options.size, runs=1, tasks=options.tasks, seed=1
     )
-    load = cache(lambda: load_extractor(options.extractor, layers=options.layers))
+    load = cache(lambda: load_extractor(options.extractor, options.weights, layers=options.layers))
     head = "".join(f"{f'{k}-shot':>7}" for k in options.shots)
     print(f"{options.tasks} training tasks a fold; mIoU {head} | base classes of fold 0 … 3, mean over shots")
     scores = {}
-    for settings in grid():
+    for settings in GRIDS[options.grid]():
         results = evaluate(plan(replace(common, settings=settings)), lambda fold: load())
         folds = np.array([[fold["miou"] for fold in result["per_fold"].values()] for result in results.values()])
         base = [np.delete(folds.mean(0), fold).mean() for fold in range(folds.shape[1])]

@@ -70,8 +70,9 @@ def _explain(kind: Any, problem: Any) -> str:
         return f"{path[0]}: expected {wanted}, and {'.'.join(path[1:])} does not fit ({text[0].lower()}{text[1:]})"
     if problem["type"] == "missing":
         return f"the setting {'.'.join(path)!r} is missing"
-    found = problem["input"]
-    return f"{'.'.join(path) or 'the settings'}: {text[0].lower()}{text[1:]}, got {found!r}"
+    if not path:  # a rule of the whole, which names what it is about
+        return text
+    return f"{'.'.join(path)}: {text[0].lower()}{text[1:]}, got {problem['input']!r}"
 
 
 def nearest(word: str, known: list[str] | tuple[str, ...]) -> str:

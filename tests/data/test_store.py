@@ -1,13 +1,15 @@
 """The feature store: once per image, safe, bounded, never stale."""
 
 import threading
+from pathlib import Path
 
 import pytest
 import torch
 
 from repri.data.store import FeatureStore, default_budget
-from repri.models.extractor import FeatureExtractor, InputRule
+from repri.models.extractor import FeatureExtractor, HeadedExtractor, InputRule
 from tests.data.make import save_picture
+from tests.processes import no_more_than
 
 
 class Counting(FeatureExtractor):
@@ -137,6 +139,44 @@ def test_two_writers_at_once(tmp_path, images):
     for thread in threads:
         thread.join()
     assert store(tmp_path, Counting()).prepare(images) == 0
+
+
+def test_files_that_others_remove_meanwhile(tmp_path, images, monkeypatch):
+    """Another process may make room in the same folder at the same time."""
+    filled = store(tmp_path, Counting())
+    filled.prepare(images)
+    each = next(filled.folder.rglob("*.safetensors")).stat().st_size
+    listed = Path.rglob
+
+    def raced(folder, pattern):
+        for place, file in enumerate(listed(folder, pattern)):
+            if place % 2:
+                file.unlink()
+            yield file
+
+    monkeypatch.setattr(Path, "rglob", raced)
+    other = store(tmp_path, Counting("b"), budget=each * 5)
+    assert other.prepare(images[:2]) == 2
+
+
+def test_the_backbone_of_two_heads_runs_once(tmp_path, images):
+    under = Counting()
+    heads = [HeadedExtractor(under, head, rounds=True) for head in (torch.nn.Conv2d(4, n, 1) for n in (2, 3))]
+    found = []
+    for extractor in heads:
+        filled = store(tmp_path, extractor)
+        assert filled.prepare(images) == 5
+        found.append(filled.get(images[0]))
+    assert under.calls == 5
+    assert store(tmp_path, under).prepare(images) == 0
+    alone = store(tmp_path / "other", heads[1])
+    assert torch.equal(alone.get(images[0]), found[1])
+
+
+def test_a_full_disk_is_said(tmp_path, images):
+    with no_more_than(100), pytest.raises(ValueError, match=r"cannot write .* make room and run it again"):
+        store(tmp_path, Counting()).prepare(images)
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
 
 
 def test_what_does_not_fit_is_said(tmp_path, images, monkeypatch):

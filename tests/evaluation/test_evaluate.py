@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from repri import InferenceConfig, infer, true_proportion
 from repri.data.images import write_mask
 from repri.data.resize import resize
 from repri.data.tasks import save_tasks
-from repri.evaluation.evaluate import EvaluationConfig, evaluate, plan
+from repri.evaluation.evaluate import EvaluationConfig, Plan, evaluate, plan
 from repri.evaluation.metrics import count_pixels
 from repri.evaluation.results import compare, load_result, save_result
 from repri.models import load_extractor
@@ -124,6 +125,11 @@ def test_a_shipped_task_list(root, tmp_path):
     assert found["per_fold"]["1"]["tasks_hash"] == wanted["per_fold"]["1"]["tasks_hash"]
     with pytest.raises(ValueError, match="tests 'along', which fold 0 does not hold out"):
         plan(configured(root, folds=(0,), task_list=str(path)))
+    content = json.loads(path.read_text())
+    content["runs"][0][0]["query"] = content["runs"][0][0]["support"][0]
+    (tmp_path / "own.json").write_text(json.dumps(content | {"hash": None}))
+    with pytest.raises(ValueError, match="tasks of 2 support images each, none of them the query"):
+        plan(configured(root, folds=(1,), task_list=str(tmp_path / "own.json")))
     with pytest.raises(ValueError, match="of one fold"):
         plan(configured(root, task_list=str(path)))
 
@@ -177,6 +183,10 @@ def test_comparing(root, tmp_path):
     done = repri("compare", *paths[:2], "--plot", picture_path)
     assert done.returncode == 0, done.stderr
     assert picture_path.stat().st_size > 5000
+    done = repri("compare", *paths[:2], "--plot", tmp_path / "bare")
+    assert done.stdout.endswith("bare.png\n"), done.stderr
+    (tmp_path / "f.json").write_text('{"format": "repri-result-1"}')
+    assert "lacks 'miou'" in repri("compare", paths[0], tmp_path / "f.json").stderr
     (tmp_path / "e.json").write_text("{}")
     assert "is not a result" in repri("compare", paths[0], tmp_path / "e.json").stderr
 
@@ -197,6 +207,10 @@ def repri(*arguments):
         (("--fold", "7"), "has the folds 0 to 1, not 7"),
         (("--output", "/proc/x/y.json"), "cannot write /proc/x/y.json"),
         (("--test-data", "mars"), "is not known: only coco to pascal"),
+        (("--test-root", "/nowhere"), "test_root: is of another data set"),
+        (("--task-list", "list.json", "--seed", "3"), "the task list list.json says that itself"),
+        (("--min-pixels", "0"), "min_pixels must be at least 1"),
+        (("--extractor", "nosuch"), "'nosuch'"),
     ],
 )
 def test_mistakes_are_found_before_any_work(root, tmp_path, more, message):
@@ -205,6 +219,30 @@ def test_mistakes_are_found_before_any_work(root, tmp_path, more, message):
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "cache" / "features").exists()
+    assert message != "'nosuch'" or not (tmp_path / "cache" / "index").exists()  # not even the masks were counted
+
+
+def test_a_mask_of_another_size_is_refused(root):
+    from PIL import Image
+
+    path = root / "SegmentationClassAug" / "3.png"
+    with Image.open(path) as mask:
+        mask.crop((0, 0, 32, 48)).save(path)
+    with pytest.raises(ValueError, match=r"3\.png is 32×48 and its image .*3\.png is 64×48"):
+        plan(configured(root))
+
+
+def test_a_budget_for_the_largest_fold_is_asked_for_at_once(root, monkeypatch):
+    """Fold 1 has more pictures than the store may hold: said before fold 0 is done."""
+    planned = plan(configured(root, shots=(1,)))
+    tasks = dict(planned.tasks)
+    one = replace(tasks[1, 0], runs=(tasks[1, 0].runs[0][:1],) * 2)  # two pictures
+    few = Plan(planned.config, planned.dataset, planned.method, {(1, 0): one, (1, 1): tasks[1, 1]})
+    monkeypatch.setenv("REPRI_STORE_GB", str(3 * 64 * 6 * 8 * 2 / 1e9))
+    told = []
+    with pytest.raises(ValueError, match="the store may hold"):
+        evaluate(few, lambda fold: load_extractor("filters"), report=lambda what, *_: told.append(what))
+    assert set(told) <= {"features, fold 0"}
 
 
 def test_settings_from_yaml_and_flags(root, tmp_path):

@@ -75,6 +75,11 @@ def test_settings_and_mistakes():
         (lambda: build_method("repri", "clean", {"stepps": 3}), "unknown inference setting 'stepps'"),
         (lambda: build_method("prototype", "clean", {"steps": 3}), "prototype has no setting 'steps'"),
         (lambda: build_method("ce", "clean", {"delta": 0.3}), "ce is told none"),
+        (lambda: build_method("repri-oracle", "clean", {"delta": "much"}), "delta must be a finite number, got 'much'"),
+        (lambda: build_method("repri-oracle", "clean", {"delta": float("nan")}), "delta must be a finite number"),
+        (lambda: build_method("prototype", "clean", {"temperature": 0}), "temperature must be a finite number > 0"),
+        (lambda: build_method("repri", "clean", {"form": "clean-oracle"}), "no form named 'clean-oracle'"),
+        (lambda: build_method("repri", "clean", {"needs_proportion": True}), "take the method repri-oracle"),
     ):
         with pytest.raises(ValueError, match=message):
             call()

@@ -19,7 +19,8 @@ from repri.models import load_extractor
 from repri.settings import parse, read_yaml
 from repri.training import TrainConfig, prepare, train
 from repri.training.network import build_trainee
-from tests.processes import launcher
+from repri.training.state import Progress, save_state
+from tests.processes import launcher, no_more_than
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 
@@ -241,6 +242,18 @@ def test_a_full_disk_leaves_the_last_checkpoint(settings, tmp_path, monkeypatch)
     assert not [path for path in (tmp_path / "run").iterdir() if path.name.startswith(".")]
 
 
+def test_a_really_full_disk_is_one_sentence(settings, tmp_path):
+    """torch.save has errors of its own for it."""
+    folder, config = tmp_path / "run", TrainConfig(**settings)
+    content = (folder, config, "", Progress(), {"weight": torch.randn(1000, 100)}, {})
+    save_state(*content)
+    before = (folder / "last.pt").read_bytes()
+    with no_more_than(100_000), pytest.raises(ValueError, match=r"cannot write .*last\.pt.* make room"):
+        save_state(*content)
+    assert (folder / "last.pt").read_bytes() == before
+    assert [path.name for path in folder.iterdir()] == ["last.pt"]
+
+
 def test_the_command(settings, config_file, tmp_path):
     runner = CliRunner()
     done = runner.invoke(app, ["train", "--config", str(config_file), "--dry-run"])
@@ -248,6 +261,12 @@ def test_the_command(settings, config_file, tmp_path):
     for words in ("6 base classes", "training images", "steps of 4 images", "a step takes", "GB of memory"):
         assert words in done.output
     assert not (tmp_path / "run" / "last.pt").exists()
+    assert "0.00 M frozen" in done.output  # filters learned nothing
+    done = runner.invoke(app, ["train", "--config", str(config_file), "--dry-run", "--set", "network=distilled"])
+    assert "5.65 M frozen" in done.output
+    done = runner.invoke(app, ["train", "--config", str(config_file), "--set", "lr=-1"])
+    assert "lr must be a number ≥ 0, got -1.0" in str(done.exception)
+    assert "batch" not in str(done.exception)  # the other settings are not told
     done = runner.invoke(app, ["train", "--config", str(config_file), "--set", "epoch=3"])
     assert "did you mean 'epochs'" in str(done.exception)
     done = runner.invoke(app, ["train", "--config", str(config_file), "--set", "epochs=1"])

@@ -117,9 +117,11 @@ def test_stored_features_are_flipped_with_their_labels(settings):
 def test_an_unreadable_image_is_named_or_left_out(settings, tmp_path):
     make_dataset(tmp_path / "data", train=10, val=4)
     broken = tmp_path / "data" / "train" / "images" / "train003.png"
-    broken.write_bytes(b"not a picture")
+    broken.write_bytes(broken.read_bytes()[:-200])  # its header is whole
     settings |= {"data": str(tmp_path / "data" / "data.yaml"), "batch": 4}
     plan = prepare(TrainConfig(**settings))
+    with pytest.raises(ValueError, match=r"train003\.png"):
+        plan.check_images()
     with pytest.raises(ValueError, match=r"train003\.png"):
         train(plan)
     with pytest.raises(ValueError, match=r"stopped at the image train003: .*train003\.png"):
@@ -127,6 +129,12 @@ def test_an_unreadable_image_is_named_or_left_out(settings, tmp_path):
     plan = prepare(TrainConfig(**settings, skip_unreadable=True))
     assert plan.skipped == ["train003"]
     assert "train003" not in plan.examples.ids
+    plan.check_images()
+    mask = tmp_path / "data" / "train" / "masks" / "train005.png"
+    mask.write_bytes(b"not a mask")
+    with pytest.raises(ValueError, match=r"train005\.png"):
+        prepare(TrainConfig(**settings))
+    assert prepare(TrainConfig(**settings, skip_unreadable=True)).skipped == ["train003", "train005"]
 
 
 @pytest.mark.parametrize("side", [33, 40])

@@ -65,6 +65,6 @@ class Bars:
             self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def counting(bars: Bars | None) -> Callable[[int, int], None] | None:
-    """The bar of an index of classes."""
-    return None if bars is None else lambda done, total: bars.show("count classes", done, total)
+def counting(bars: Bars | None, what: str = "count classes") -> Callable[[int, int], None] | None:
+    """A bar, such as that of an index of classes."""
+    return None if bars is None else lambda done, total: bars.show(what, done, total)

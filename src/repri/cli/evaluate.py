@@ -76,7 +76,14 @@ def evaluate(
     if fold is not None:
         values["folds"] = None if fold == "all" else _numbers(fold, "--fold")
     if set:
-        values["settings"] = (values.get("settings") or {}) | settings_of(set)
+        before = values.get("settings") or {}
+        if not isinstance(before, dict):
+            raise ValueError(f"{config}: settings must be names and values, got {before!r}")
+        values["settings"] = before | settings_of(set)
+    if task_list is not None and (given := [name for name in OF_A_LIST if flags[name] is not None]):
+        raise ValueError(f"--{given[0]}: the task list {task_list} says that itself; leave it out")
+    if isinstance(folds := values.get("folds"), (str, int)):  # as --fold has it
+        values["folds"] = None if folds == "all" else _numbers(str(folds), "folds")
     resolved = parse(EvaluationConfig, values, str(config or "repri evaluate"))
     several = len(resolved.shots) if resolved.task_list is None else 1
     for k in resolved.shots:
@@ -85,15 +92,22 @@ def evaluate(
     reuse_memory()
     with world() as here:
         bars = Bars() if here.first else None
+        extractors = _extractors(resolved) if resolved.extractor is not None else None
+        if extractors and "{fold}" not in f"{resolved.extractor} {resolved.weights}":
+            extractors(0)  # whichever fold: a wrong name shall not wait until masks are counted
         with bars or nullcontext():
             planned = plan(resolved, counting(bars))
-            results = run(planned, _extractors(planned.config), here, _report(bars) if bars else None)
+            results = run(planned, extractors or _extractors(planned.config), here, _report(bars) if bars else None)
         if here.first:
             for k, result in results.items():
                 print_result(result)
                 if path := _path(output, k, several):
                     save_result(result, path)
                     typer.echo(f"written: {path}")
+
+
+OF_A_LIST = ("shots", "runs", "tasks", "seed", "sampling")
+"""What a task list decides."""
 
 
 def _numbers(text: str, name: str) -> list[int]:
@@ -213,5 +227,4 @@ def compare(
     if plot is not None:
         from repri.experiments.plots import plot_comparison
 
-        plot_comparison(compared, plot)
-        typer.echo(f"written: {plot}")
+        typer.echo(f"written: {plot_comparison(compared, plot)}")

@@ -12,6 +12,7 @@ def info() -> None:
     import torch
 
     from repri import __version__
+    from repri.distributed import default_device
     from repri.inference import native_status
     from repri.models import load_extractor
     from repri.models.checkpoints import read_checkpoint
@@ -19,7 +20,11 @@ def info() -> None:
     from repri.models.load import whole_name
 
     native, text = native_status()
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU, {torch.get_num_threads()} threads"
+    device = default_device()
+    if device == "cpu":
+        device = f"CPU, {torch.get_num_threads()} threads"
+    elif device.startswith("cuda"):
+        device = f"{device}, {torch.cuda.get_device_name(device)}"
     extractor, network = load_extractor(), read_checkpoint(EMBEDDED)
     values = sum(tensor.numel() for tensor in network.state.values())
     rows = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -48,10 +49,12 @@ def train(
                 plan = prepare(resolved, here, counting(bars), device)
                 plan.check_folder(resume)
                 choose = resolved.protocol == "official" and resolved.stepwise
-                select = _episodic(resolved, here) if choose else None
+                select = _episodic(resolved, here, device) if choose else None
                 if dry_run:
                     from repri.training.estimate import measure
 
+                    if here.first:
+                        plan.check_images(counting(bars, "read images"))
                     measured = measure(plan, here, report, device)
                 else:
                     done = run(plan, here, resume, report, select, device)
@@ -74,8 +77,7 @@ def print_plan(plan: Any) -> None:
     learned = sum(p.numel() for p in parameters if p.requires_grad)
     frozen = sum(p.numel() for p in parameters if not p.requires_grad)
     if plan.trainee.trunk is not None and not frozen:
-        network = getattr(plan.trainee.trunk, "run", None)
-        frozen = 0 if network is None else sum(p.numel() for p in network.parameters())
+        frozen = sum(p.numel() for part in _networks(plan.trainee.trunk) for p in part.parameters())
     lines = (
         f"{config.network}, protocol {config.protocol}, fold {config.fold}, {len(plan.classes)} base classes:",
         "  " + ", ".join(plan.classes),
@@ -89,9 +91,17 @@ def print_plan(plan: Any) -> None:
         typer.echo(line)
 
 
-def _episodic(config: Any, here: Any):
-    """How the authors choose: few-shot tasks on the classes that are tested."""
-    import tempfile
+def _networks(extractor: Any) -> list[Any]:
+    """What an extractor runs, and the one under its head."""
+    if hasattr(extractor, "under"):
+        return [*_networks(extractor.under), extractor.head]
+    return [extractor.run] if hasattr(extractor, "run") else []
+
+
+def _episodic(config: Any, here: Any, device: str):
+    """How the authors choose: few-shot tasks on the classes that are tested. All processes share one store, which
+    goes when a network has been scored."""
+    import shutil
 
     from repri.evaluation.evaluate import EvaluationConfig, evaluate, plan
     from repri.models import load_extractor
@@ -108,10 +118,15 @@ def _episodic(config: Any, here: Any):
         )
     )
 
+    folder = Path(config.output).expanduser() / "selection"
+
     def score(trainee: Any) -> float:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "model.safetensors"
-            trainee.export(path)
-            return evaluate(planned, lambda fold: load_extractor(str(path)), here, store=Path(folder))[1]["miou"]
+        path = folder / f"model-{here.rank}.safetensors"
+        trainee.export(path)
+        load = partial(load_extractor, str(path), device=device)
+        result = evaluate(planned, lambda fold: load(), here, store=folder)
+        here.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+        return result[1]["miou"]
 
     return score

@@ -22,15 +22,15 @@ def list_weights() -> None:
     """List the weights that are known by name, and whether they are here."""
     from repri.models.registry import KNOWN, cached_path, weights_folder
 
-    typer.echo(f"{'name':15} {'size':>6}  {'licence':7}  {'sha256':9} {'here':5} what")
+    typer.echo(f"{'name':18} {'size':>6}  {'licence':7}  {'sha256':9} {'here':5} what")
     for entry in KNOWN.values():
         here = "yes" if cached_path(entry.name).is_file() else "-" if entry.hash else "hand"
         start = f"{entry.hash}…" if entry.hash else "-"
-        typer.echo(f"{entry.name:15} {entry.megabytes:4.0f} M  {entry.licence:7}  {start:9} {here:5} {entry.about}")
+        typer.echo(f"{entry.name:18} {entry.megabytes:4.0f} M  {entry.licence:7}  {start:9} {here:5} {entry.about}")
     known = {cached_path(name) for name in KNOWN}
     for path in sorted(set(weights_folder().glob("[!.]*.*")) - known):
         if path.suffix in (".pth", ".safetensors"):
-            typer.echo(f"{path.stem:15} {path.stat().st_size / 2**20:4.0f} M  {'':7}  {'':9} yes   imported")
+            typer.echo(f"{path.stem:18} {path.stat().st_size / 2**20:4.0f} M  {'':7}  {'':9} yes   imported")
     typer.echo(f"\nKept in {weights_folder()}\n(REPRI_CACHE moves it). hand: to be downloaded by hand, then imported.")
 
 

@@ -23,6 +23,7 @@ from .images import (
     is_two_level,
     read_image,
     read_mask,
+    upright_size,
 )
 from .parallel import parallel
 
@@ -101,7 +102,13 @@ class Dataset:
         return read_image(self[id].image)
 
     def mask(self, id: str) -> np.ndarray:
-        """[H, W] class ids."""
+        """[H, W] class ids, as large as the picture."""
+        sample, mask = self[id], self.annotation(id)
+        check_same_size(upright_size(sample.image), mask, sample.image, sample.mask or f"the annotation of {id}")
+        return mask
+
+    def annotation(self, id: str) -> np.ndarray:
+        """[H, W] class ids, whatever the picture is like."""
         sample = self[id]
         if self.source is not None:
             return self.source.draw(id)
@@ -113,9 +120,7 @@ class Dataset:
 
     def pair(self, id: str) -> tuple[np.ndarray, np.ndarray]:
         """Picture and mask, of one size."""
-        image, mask = self.image(id), self.mask(id)
-        check_same_size(image, mask, self[id].image, self[id].mask or f"the annotation of {id}")
-        return image, mask
+        return self.image(id), self.mask(id)
 
     def novel(self, fold: int) -> tuple[int, ...]:
         """Ids that a fold tests."""

@@ -7,6 +7,7 @@ twin it was not trained on.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Literal
 
@@ -15,6 +16,7 @@ __all__ = [
     "PASCAL",
     "TWINS",
     "Protocol",
+    "among",
     "coco_novel",
     "coco_to_pascal_novel",
     "contiguous_folds",
@@ -50,6 +52,16 @@ TWINS = {
     "tvmonitor": "tv",
 }
 """VOC name → COCO name, where they differ."""
+
+
+def among(names: Iterable[str], others: Iterable[str]) -> list[str]:
+    """Those of the names that are among the others, whatever data set either is named after.
+
+    >>> among(["sofa", "cat"], ["couch", "dog"])
+    ['sofa']
+    """
+    known = {TWINS.get(name, name) for name in others}
+    return [name for name in names if TWINS.get(name, name) in known]
 
 
 def numbered(names: list[str] | tuple[str, ...]) -> dict[int, str]:

@@ -218,11 +218,11 @@ def _unreadable(path: Path, error: Exception) -> ValueError:
     return ValueError(f"{path} cannot be read as an image ({reason}): get it again or leave it out")
 
 
-def check_same_size(image: np.ndarray, mask: np.ndarray, image_name: object, mask_name: object) -> None:
-    """A mask must have its picture's size."""
-    if image.shape[:2] == mask.shape:
+def check_same_size(size: tuple[int, ...], mask: np.ndarray, image_name: object, mask_name: object) -> None:
+    """A mask must have its picture's size, height and width."""
+    if size == mask.shape:
         return
-    (height, width), (mask_height, mask_width) = image.shape[:2], mask.shape
+    (height, width), (mask_height, mask_width) = size, mask.shape
     turned = (
         " (sides exchanged: where EXIF turns a picture, the mask belongs on the upright one)"
         if (height, width) == (mask_width, mask_height)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from repri.files import atomic, cache_folder
@@ -64,7 +64,7 @@ def default_budget() -> int:
     text = os.environ.get("REPRI_STORE_GB", "50")
     try:
         return int(float(text) * 1e9)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise ValueError(f"REPRI_STORE_GB must be a number of gigabytes, got {text!r}") from None
 
 
@@ -123,14 +123,18 @@ class FeatureStore:
         progress: Callable[[int, int], None] | None = None,
         batch: int = 1,
         share: Callable[[list[Path]], list[Path]] = list,
+        most: int = 0,
     ) -> int:
         """Compute what is missing; returns how many images that were.
 
         ``share``: which of the images this process computes, of several that fill the store together; none of
-        the others' makes room.
+        the others' makes room. ``most``: how many images there will be at once later on, if more, so that a budget
+        that is too small is noticed now.
         """
-        mine = share(list(images))
+        mine, most = share(list(images)), max(most, len(images))
         missing = [path for path in mine if not self._is_here(path)]
+        if self._under is not None:
+            self._under.prepare(missing, progress, batch)  # for the heads of other folds too
         done, total = len(mine) - len(missing), len(mine)
         if progress:
             progress(done, total)
@@ -141,14 +145,18 @@ class FeatureStore:
             group = waiting.setdefault(kind, [])
             group.append(made_of)
             if len(group) >= batch:
-                done += self._compute(waiting.pop(kind), kept, len(images))
+                done += self._compute(waiting.pop(kind), kept, most)
                 if progress:
                     progress(done, total)
         for group in waiting.values():
-            done += self._compute(group, kept, len(images))
+            done += self._compute(group, kept, most)
             if progress:
                 progress(done, total)
         return len(missing)
+
+    def lacking(self, images: Sequence[Path]) -> list[Path]:
+        """Those of the images, each once, that have no file here yet; whether a file is whole is not looked at."""
+        return [path for path in dict.fromkeys(images) if not self._file(path).is_file()]
 
     def get(self, path: Path) -> Tensor:
         """[C, h, w] of an image, computed if it is not here or damaged. Not to be changed in place."""
@@ -185,7 +193,8 @@ class FeatureStore:
         run = self.extractor.finish if halfway else self.extractor.extract
         features = run(torch.stack([made_of.tensor for made_of in group])).to(self.precision).cpu()
         if not features.isfinite().all():
-            raise ValueError(f"{self.extractor.name} gives NaN or infinity for {paths[0]}: it cannot be used")
+            wider = "" if self.precision == torch.float32 else " in half precision: try single, or"
+            raise ValueError(f"{self.extractor.name} gives NaN or infinity for {paths[0]}{wider} another extractor")
         each = features[0].numel() * features.element_size()
         if each * images > self.budget:
             raise ValueError(
@@ -196,7 +205,7 @@ class FeatureStore:
         for path, feature in zip(paths, features, strict=True):
             feature = feature.contiguous()
             with atomic(self._file(path)) as temporary:
-                save_file({"features": feature}, temporary, {"crc": str(_checksum(feature))})
+                temporary.write_bytes(save({"features": feature}, {"crc": str(_checksum(feature))}))
         return len(paths)
 
     def _is_here(self, path: Path) -> bool:
@@ -228,9 +237,13 @@ class FeatureStore:
 
     def _make_room(self, wanted: int, keep: set[Path]) -> None:
         """Remove the least recently used files, of any extractor, until the budget holds."""
-        if self._known_size is None or self._known_size + wanted > self.budget:
-            files = [(f.stat().st_mtime, f.stat().st_size, f) for f in self.root.rglob("*.safetensors") if f.is_file()]
-            self._known_size = sum(size for _, size, _ in files)
+        if self._known_size is None or self._written > self.budget / 20 or self._known_size + wanted > self.budget:
+            files = []
+            for file in self.root.rglob("*.safetensors"):
+                with suppress(FileNotFoundError):  # another process has just removed it
+                    found = file.stat()
+                    files.append((found.st_mtime, found.st_size, file))
+            self._known_size, self._written = sum(size for _, size, _ in files), 0
             for _, size, file in sorted(files):
                 if self._known_size + wanted <= self.budget:
                     break
@@ -238,9 +251,12 @@ class FeatureStore:
                     file.unlink(missing_ok=True)
                     self._known_size -= size
         self._known_size += wanted
+        self._written += wanted
 
     _known_size: int | None = None
     """Bytes of the whole store, as far as this process knows."""
+    _written = 0
+    """By this process since it last looked at what others did."""
 
 
 def _checksum(features: Tensor) -> int:

@@ -174,6 +174,9 @@ def load_tasks(path: Path, dataset: Dataset | None = None) -> TaskList:
         raise ValueError(f"{path} is not a task list written by repri ({error})") from None
     if content.get("hash") not in (None, tasks.hash):
         raise ValueError(f"{path} was changed after it was written (its hash is {tasks.hash}, not {content['hash']})")
+    every = [task for run in runs for task in run]
+    if not every or any(len(task.support) != tasks.shots or task.query in task.support for task in every):
+        raise ValueError(f"{path} must hold tasks of {tasks.shots} support images each, none of them the query")
     if dataset is not None:
         _check_fits(tasks, dataset, path)
     return tasks

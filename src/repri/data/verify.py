@@ -87,7 +87,7 @@ def _check(dataset: Dataset, sample: Sample) -> tuple[list[str], np.ndarray]:
     except ValueError as error:
         problems.append(_beginning_with(sample.image, error))
     try:
-        mask = dataset.mask(sample.id)
+        mask = dataset.annotation(sample.id)
     except ValueError as error:
         problems.append(_beginning_with(sample.mask or sample.image, error))
     if mask is None:
@@ -95,7 +95,7 @@ def _check(dataset: Dataset, sample: Sample) -> tuple[list[str], np.ndarray]:
     name = sample.mask or sample.id
     if image is not None:
         try:
-            check_same_size(image, mask, sample.image, name)
+            check_same_size(image.shape[:2], mask, sample.image, name)
         except ValueError as error:
             problems.append(str(error))
     histogram = np.bincount(mask.ravel(), minlength=max(*dataset.classes, IGNORE) + 1)

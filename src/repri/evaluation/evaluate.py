@@ -12,7 +12,7 @@ from typing import Any, Literal
 import torch
 
 from repri.data.dataset import Dataset
-from repri.data.folds import PASCAL, TWINS, Protocol, coco_to_pascal_novel
+from repri.data.folds import PASCAL, Protocol, among, coco_to_pascal_novel
 from repri.data.index import MIN_PIXELS, class_index
 from repri.data.open import open_dataset
 from repri.data.store import Extractor, FeatureStore
@@ -93,9 +93,7 @@ def embedded_for(config: EvaluationConfig, classes: Iterable[str], shifted: bool
         raise ValueError("weights: say of which extractor")
     if config.layers is None and config.data == "pascal" and not shifted:
         return "default-fold{fold}"
-    pascal = {TWINS.get(name, name) for name in PASCAL}
-    known = any(TWINS.get(name, name) in pascal for name in classes)
-    return "distilled" if known or config.layers is not None else "default"
+    return "distilled" if among(classes, PASCAL) or config.layers is not None else "default"
 
 
 def plan(config: EvaluationConfig, progress: Callable[[int, int], None] | None = None) -> Plan:
@@ -104,6 +102,12 @@ def plan(config: EvaluationConfig, progress: Callable[[int, int], None] | None =
     shifted = config.test_data not in (None, config.data)
     if shifted and (config.data, config.test_data) != ("coco", "pascal"):
         raise ValueError(f"the shift from {config.data} to {config.test_data} is not known: only coco to pascal is")
+    if config.test_root is not None and not shifted:
+        raise ValueError(
+            "test_root: is of another data set to test on, and none is given; the folder of --data is root"
+        )
+    if config.min_pixels < 1:
+        raise ValueError(f"min_pixels must be at least 1, got {config.min_pixels}")
     name, root = (config.test_data, config.test_root or config.root) if shifted else (config.data, config.root)
     dataset = open_dataset(str(name), root, config.split, config.protocol)
     folds = range(4 if shifted else len(dataset.folds)) if config.folds is None else config.folds
@@ -158,12 +162,6 @@ def _form(config: EvaluationConfig, extractors: Mapping[int, Extractor]) -> str:
     return form
 
 
-def _seen(extractor: Extractor, names: Sequence[str]) -> list[str]:
-    """Those of the classes whose labels an extractor was trained with, whatever data set they are named after."""
-    known = {TWINS.get(name, name) for name in getattr(extractor, "seen", ())}
-    return [name for name in names if TWINS.get(name, name) in known]
-
-
 Report = Callable[[str, int, int, Counts | None], None]
 """Called with what is being done, how far, of how much, and the counts so far of a run of tasks."""
 
@@ -184,24 +182,29 @@ def evaluate(
     method = planned.method
     if form != config.settings.get("form", config.protocol):
         method = build_method(config.method, config.protocol, config.settings | {"form": form})
-    seen = {fold: _seen(extractor, planned.classes(fold)) for fold, extractor in extractors.items()}
-    for fold in planned.folds:
+    seen = {}
+    for fold, extractor in extractors.items():
+        seen[fold] = among(planned.classes(fold), getattr(extractor, "seen", ()))
         if seen[fold] and world.first:
             warnings.warn(
-                f"fold {fold} tests {', '.join(seen[fold])}, which are not new to {extractors[fold].name}: it was "
+                f"fold {fold} tests {', '.join(seen[fold])}, which are not new to {extractor.name}: it was "
                 "trained with their labels; take an extractor that was not, such as distilled",
                 stacklevel=2,
             )
     outcomes: dict[int, dict[int, Outcome]] = {shots: {} for shots in config.shots}
     timing: dict[int, float] = dict.fromkeys(config.shots, 0.0)
+    images = {
+        fold: sorted({image for shots in config.shots for image in images_of(dataset, planned.tasks[shots, fold])})
+        for fold in planned.folds
+    }
+    most = max(map(len, images.values()))
     extraction, stores = 0.0, {}
     for fold, extractor in extractors.items():
         kept = FeatureStore(extractor, config.protocol, config.size, store, precision=PRECISION[config.precision])
         stores[fold] = {"name": extractor.name, "fingerprint": extractor.fingerprint[:16], "size": kept.size}
         start = time.perf_counter()
-        images = sorted({image for shots in config.shots for image in images_of(dataset, planned.tasks[shots, fold])})
         tell = (lambda a, b, fold=fold: report(f"features, fold {fold}", a, b, None)) if report else None
-        kept.prepare(images, tell, share=world.share)
+        kept.prepare(images[fold], tell, share=world.share, most=most)
         world.wait()
         extraction += time.perf_counter() - start
         for shots in config.shots:

@@ -37,6 +37,8 @@ def make_result(
     """
     import torch
 
+    from repri import __version__
+
     per_fold, per_class, tasks, low, high = {}, {}, {}, [], []
     for fold, outcome in outcomes.items():
         found = scores(outcome.counts)
@@ -76,7 +78,12 @@ def make_result(
         "shots": config["shots"],
         "config": config,
         **more,
-        "versions": {"python": platform.python_version(), "torch": str(torch.__version__), "numpy": np.__version__},
+        "versions": {
+            "repri": __version__,
+            "python": platform.python_version(),
+            "torch": str(torch.__version__),
+            "numpy": np.__version__,
+        },
         "tasks": tasks,
     }
 
@@ -107,6 +114,11 @@ def load_result(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is not a result written by `repri evaluate` ({error})") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f"{path} is not a result written by `repri evaluate`")
+    for name in ("miou", "interval", "per_fold", "protocol", "method", "shots"):
+        if name not in content:
+            raise ValueError(f"{path} lacks {name!r}, which a result written by `repri evaluate` has")
+    if content["per_fold"].keys() != content.get("tasks", content["per_fold"]).keys():
+        raise ValueError(f"{path} was changed: its tasks are of other folds than its results")
     return content
 
 

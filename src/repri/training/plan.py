@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import torch
 
 from repri.data.augment import AUGMENTATIONS
 from repri.data.dataset import Dataset
+from repri.data.folds import among
 from repri.data.index import class_index, class_lists
 from repri.data.open import open_dataset, splits_of
 from repri.data.parallel import parallel
@@ -60,6 +61,17 @@ class Plan:
         """Hash of the classes and of the names of all images, in their order."""
         parts = (self.classes, self.examples.ids, self.validation.ids)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+    def check_images(self, progress: Callable[[int, int], None] | None = None) -> None:
+        """Read every image and mask that the run will, and raise what is wrong with the first bad one."""
+        done, total = 0, len(self.examples) + len(self.validation)
+        for part in (self.examples, self.validation):
+            for problem in parallel(lambda id, part=part: _unreadable(part.dataset, id, part.labelled), part.ids):
+                if problem is not None:
+                    raise problem
+                done += 1
+                if progress:
+                    progress(done, total)
 
     def check_folder(self, resume: bool) -> None:
         """A run must not write over another, and cannot go on where there is none."""
@@ -113,7 +125,7 @@ def prepare(
     names = [dataset.classes[c] for c in base] if labelled else []
     trainee.seen = tuple(dict.fromkeys(itertools.chain(*earlier, names)))
     tested = () if config.fold is None else (dataset.classes[c] for c in dataset.novel(config.fold))
-    if spoilt := [name for name in tested if name in trainee.seen]:
+    if spoilt := among(tested, trainee.seen):
         raise ValueError(
             f"fold {config.fold} tests {', '.join(spoilt)}, whose labels what this starts from (network, weights or "
             "teacher) has seen: take another, or fold: null"
@@ -122,15 +134,18 @@ def prepare(
     skipped: list[str] = []
 
     def examples(data: Dataset, most: int | None, augmentation: str) -> Examples:
+        if config.skip_unreadable:  # before masks are looked at: one of them may be what cannot be read
+            fine = parallel(lambda sample: (sample, _unreadable(data, sample.id, labelled)), data.samples)
+            kept, lost = [], []
+            for sample, problem in fine:
+                (lost if problem else kept).append(sample)
+            skipped.extend(sample.id for sample in lost)
+            data = replace(data, samples=tuple(kept))
         ids = [sample.id for sample in data.samples]
-        if labelled:
+        if labelled and ids:
             lists = class_lists(data, class_index(data, progress=progress), config.min_pixels)
             wanted = {id for c in base for id in lists[c]}
             ids = [id for id in ids if id in wanted]
-        if config.skip_unreadable:
-            unreadable = {id for id, fine in parallel(lambda id: (id, _readable(data, id, labelled)), ids) if not fine}
-            skipped.extend(sorted(unreadable))
-            ids = [id for id in ids if id not in unreadable]
         if not ids:
             raise ValueError(
                 f"{data.name} {data.split} has no image with {config.min_pixels} pixels of a base class: set min_pixels"
@@ -179,12 +194,13 @@ def _teacher(config: TrainConfig, trainee: Trainee, device: str) -> FeatureStore
     return FeatureStore(teacher, config.protocol, config.teacher_size)
 
 
-def _readable(dataset: Dataset, id: str, labelled: bool) -> bool:
+def _unreadable(dataset: Dataset, id: str, labelled: bool) -> Exception | None:
+    """What is wrong with an image or its mask."""
     try:
         dataset.pair(id) if labelled else dataset.image(id)
-    except (ValueError, OSError):
-        return False
-    return True
+    except (ValueError, OSError) as error:
+        return error
+    return None
 
 
 def _base_classes(config: TrainConfig, dataset: Dataset) -> tuple[int, ...]:

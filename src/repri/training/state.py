@@ -54,8 +54,13 @@ def save_state(
         "model": model,
         "optimiser": optimiser,
     }
-    with atomic(folder / "last.pt") as temporary:
-        torch.save(content, temporary)
+    with atomic(folder / "last.pt") as temporary, temporary.open("wb") as file:
+        try:
+            torch.save(content, file)
+        except RuntimeError as error:  # torch's own, raised over what the file had to say (a full disk)
+            if isinstance(error.__context__, OSError):
+                raise error.__context__ from None
+            raise
 
 
 def load_state(folder: Path, config: TrainConfig, examples: str) -> tuple[Progress, dict[str, Any], dict[str, Any]]:

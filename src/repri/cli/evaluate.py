@@ -208,7 +208,8 @@ def compare(
     compared = run(results, mixed)
     table = Table()
     for name in ("result", "method", "protocol", "shots", "mIoU", "95 % interval", "against the first"):
-        table.add_column(name, justify="left" if name in ("result", "method", "protocol") else "right")
+        left = name in ("result", "method", "protocol")
+        table.add_column(name, justify="left" if left else "right", overflow="fold")  # a name's end tells most
     for row in compared:
         found = row.result
         low, high = found["interval"]

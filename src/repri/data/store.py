@@ -133,12 +133,11 @@ class FeatureStore:
         """
         mine, most = share(list(images)), max(most, len(images))
         missing = [path for path in mine if not self._is_here(path)]
-        if self._under is not None:
-            self._under.prepare(missing, progress, batch)  # for the heads of other folds too
         done, total = len(mine) - len(missing), len(mine)
         if progress:
             progress(done, total)
-        kept = {self._file(path) for path in images}
+        stores = [store for store in (self, self._under) if store is not None]
+        kept = {store._file(path) for store in stores for path in images}
         waiting: dict[tuple[int, ...], list[Input]] = {}
         for made_of in parallel(self._load, missing, ahead=2):
             kind = (made_of.halfway, *made_of.tensor.shape)
@@ -188,25 +187,41 @@ class FeatureStore:
         return Input(path, resize_image(image, self.geometry((image.shape[0], image.shape[1]))), False)
 
     def _compute(self, group: Sequence[Input], keep: set[Path], images: int) -> int:
-        paths = [made_of.path for made_of in group]
-        halfway = group[0].halfway and isinstance(self.extractor, Headed)
-        run = self.extractor.finish if halfway else self.extractor.extract
-        features = run(torch.stack([made_of.tensor for made_of in group])).to(self.precision).cpu()
+        paths, x = [made_of.path for made_of in group], torch.stack([made_of.tensor for made_of in group])
+        below = None  # what the extractor under a head gives, if it is new: the heads of other folds will want it
+        if self._under is None or not isinstance(self.extractor, Headed):
+            features = self.extractor.extract(x)
+        elif group[0].halfway:
+            features = self.extractor.finish(x)
+        else:
+            below = self._under.extractor.extract(x)
+            features = self.extractor.finish(below)
+        features = features.to(self.precision).cpu()
         if not features.isfinite().all():
-            wider = "" if self.precision == torch.float32 else " in half precision: try single, or"
-            raise ValueError(f"{self.extractor.name} gives NaN or infinity for {paths[0]}{wider} another extractor")
+            other = "another extractor" if self.precision == torch.float32 else "single precision or another extractor"
+            raise ValueError(f"{self.extractor.name} gives NaN or infinity for {paths[0]}: take {other}")
         each = features[0].numel() * features.element_size()
         if each * images > self.budget:
             raise ValueError(
                 f"features of {images} images take {each * images / 1e9:.1f} GB, the store may hold "
                 f"{self.budget / 1e9:.1f} GB: set REPRI_STORE_GB, or take fewer tasks or layers"
             )
+        kept = [(self, features)]
+        if self._under is not None and below is not None:
+            below = below.to(self._under.precision).cpu()
+            more = below[0].numel() * below.element_size()
+            if (each + more) * images <= self.budget:
+                kept.append((self._under, below))
+                each += more
         self._make_room(each * len(paths), keep)
-        for path, feature in zip(paths, features, strict=True):
-            feature = feature.contiguous()
-            with atomic(self._file(path)) as temporary:
-                temporary.write_bytes(save({"features": feature}, {"crc": str(_checksum(feature))}))
+        for store, maps in kept:
+            for path, feature in zip(paths, maps, strict=True):
+                store._write(path, feature.contiguous())
         return len(paths)
+
+    def _write(self, path: Path, feature: Tensor) -> None:
+        with atomic(self._file(path)) as temporary:
+            temporary.write_bytes(save({"features": feature}, {"crc": str(_checksum(feature))}))
 
     def _is_here(self, path: Path) -> bool:
         """Whether a whole, undamaged file is there."""

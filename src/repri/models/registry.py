@@ -45,7 +45,7 @@ _ENTRIES = (
         "",
         18.0,
         "Apache",
-        "ImageNet, as a Python package",
+        "ImageNet, in a package",
     ),
     KnownWeights("resnet50-deep", "https://github.com/hszhao/semseg", "", 97.9, "MIT", "deep stem (resnet50_v2.pth)"),
     KnownWeights(

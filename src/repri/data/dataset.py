@@ -103,9 +103,7 @@ class Dataset:
 
     def mask(self, id: str) -> np.ndarray:
         """[H, W] class ids, as large as the picture."""
-        sample, mask = self[id], self.annotation(id)
-        check_same_size(upright_size(sample.image), mask, sample.image, sample.mask or f"the annotation of {id}")
-        return mask
+        return self._mask_of(id, upright_size(self[id].image))
 
     def annotation(self, id: str) -> np.ndarray:
         """[H, W] class ids, whatever the picture is like."""
@@ -120,7 +118,13 @@ class Dataset:
 
     def pair(self, id: str) -> tuple[np.ndarray, np.ndarray]:
         """Picture and mask, of one size."""
-        return self.image(id), self.mask(id)
+        image = self.image(id)
+        return image, self._mask_of(id, image.shape[:2])
+
+    def _mask_of(self, id: str, size: tuple[int, ...]) -> np.ndarray:
+        sample, mask = self[id], self.annotation(id)
+        check_same_size(size, mask, sample.image, sample.mask or f"the annotation of {id}")
+        return mask
 
     def novel(self, fold: int) -> tuple[int, ...]:
         """Ids that a fold tests."""

@@ -211,6 +211,7 @@ def repri(*arguments):
         (("--task-list", "list.json", "--seed", "3"), "the task list list.json says that itself"),
         (("--min-pixels", "0"), "min_pixels must be at least 1"),
         (("--extractor", "nosuch"), "'nosuch'"),
+        (("--shifts", "3"), "pixels wide, which 3 shifts do not divide"),
     ],
 )
 def test_mistakes_are_found_before_any_work(root, tmp_path, more, message):
@@ -248,13 +249,14 @@ def test_a_budget_for_the_largest_fold_is_asked_for_at_once(root, monkeypatch):
 def test_settings_from_yaml_and_flags(root, tmp_path):
     config = tmp_path / "config.yaml"
     config.write_text(
-        f"data: {root / 'data.yaml'}\ntasks: 4\nruns: 1\nmin_pixels: 200\nsize: 64\nsettings: {{steps: 3}}\n"
+        f"data: {root / 'data.yaml'}\ntasks: 4\nruns: 1\nmin_pixels: 200\nsize: 64\nshifts: 2\nsettings: {{steps: 3}}\n"
     )
     output = tmp_path / "x.json"
     done = repri("evaluate", "--config", config, "--method", "repri-oracle", "--set", "delta=0.5", "--output", output)
     assert done.returncode == 0, done.stderr
     resolved = load_result(output)["config"]
     assert (resolved["tasks"], resolved["settings"]["steps"], resolved["settings"]["delta"]) == (4, 3, 0.5)
+    assert resolved["shifts"] == 2
     config.write_text("tsks: 3\n")
     assert "unknown setting 'tsks', did you mean 'tasks'" in repri("evaluate", "--config", config).stderr
 

@@ -185,7 +185,9 @@ def test_boxes_and_scribbles(pair):
     assert iou(seg.fit(image, scribbles=scribble).segment(query).mask, truth) > 0.4
 
 
-@pytest.mark.parametrize("options", [{"mirror": True}, {"scales": (0.8, 1.2)}, {"tile": 150}, {"refine": True}])
+@pytest.mark.parametrize(
+    "options", [{"mirror": True}, {"shifts": 2}, {"scales": (0.8, 1.2)}, {"tile": 150}, {"refine": True}]
+)
 def test_other_ways_to_look(pair, options):
     (image, mask), (query, truth) = pair
     found = Segmenter("filters", **{"refine": False} | options).fit(image, mask).segment(query)

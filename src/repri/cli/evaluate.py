@@ -27,6 +27,7 @@ def evaluate(
     ] = None,
     weights: Annotated[str | None, typer.Option(help="A file or known name; {fold} is replaced.")] = None,
     layers: Annotated[str | None, typer.Option(help="Of the extractor, with commas: -1 or -3,-1.")] = None,
+    shifts: Annotated[int | None, typer.Option(help="2: twice as fine features, in four times the time.")] = None,
     size: Annotated[int | None, typer.Option(help="Long side in pixels.")] = None,
     runs: Annotated[int | None, typer.Option(help="Default: 5.")] = None,
     tasks: Annotated[int | None, typer.Option(help="Per run; default: 1000.")] = None,
@@ -62,6 +63,7 @@ def evaluate(
         "extractor": extractor,
         "weights": weights,
         "layers": layers and [int(part) if part.lstrip("-").isdigit() else part for part in layers.split(",")],
+        "shifts": shifts,
         "size": size,
         "runs": runs,
         "tasks": tasks,
@@ -131,7 +133,9 @@ def _extractors(config):
     from repri.models import load_extractor
     from repri.models.embedded import DEFAULTS
 
-    options: dict[str, Any] = {} if config.extractor == "filters" else {"device": default_device()}
+    options: dict[str, Any] = {"shifts": config.shifts}
+    if config.extractor != "filters":
+        options |= {"device": default_device()}
     packaged = ("default-fold{fold}", *DEFAULTS, "distilled", "filters")
     if config.extractor not in packaged and not config.extractor.endswith(".safetensors"):
         options |= {"combine": config.combine}

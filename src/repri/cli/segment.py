@@ -26,6 +26,7 @@ def segment(
         str, typer.Option(help="default (embedded), hub:NAME, or any other name or file.")
     ] = "default",
     size: Annotated[int | None, typer.Option(help="Long side at which pictures are looked at.")] = None,
+    shifts: Annotated[int, typer.Option(help="2: twice as fine a look, four times the time.")] = 1,
     proportion: Annotated[
         str | None, typer.Option(help="Known share of the object: 0.1, 0.05-0.2, or cat=0.1,dog=0.2.")
     ] = None,
@@ -69,6 +70,7 @@ def segment(
             extractor,
             config=settings_of(set),
             size=size,
+            shifts=shifts,
             device=default_device(),
             refine=refine,
             mirror=mirror,

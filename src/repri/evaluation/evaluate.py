@@ -52,6 +52,8 @@ class EvaluationConfig:
     """A file or a known name; ``{fold}`` in it is replaced by the fold."""
     layers: tuple[str | int, ...] | None = None
     combine: str = "concat"
+    shifts: int = 1
+    """Finer features of so many shifted copies of each picture along each side."""
     size: int | None = None
     """Long side in pixels; None: what the extractor wants."""
     runs: int = 5

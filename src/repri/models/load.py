@@ -21,6 +21,7 @@ from .hub import HubBackbone, TimmBackbone, pick_layers
 from .mobile import STAGES, CompactNet, MobileNet
 from .pspnet import PSPNet
 from .resnet import DEPTHS, ResNet
+from .stitched import StitchedExtractor
 from .vgg import VGG16
 
 __all__ = ["NAMES", "build_backbone", "find_weights", "load_checkpoint", "load_extractor"]
@@ -38,6 +39,7 @@ def load_extractor(
     layers: Sequence[str | int] | None = None,
     combine: Literal["concat", "mean"] = "concat",
     head: nn.Module | None = None,
+    shifts: int = 1,
     device: str | torch.device = "cpu",
     fast: bool = True,
     compile: bool = False,
@@ -58,13 +60,17 @@ def load_extractor(
                   ``pspnet-…`` and ``compact-…``), a hub model's ``stage1`` …
     combine       several layers concatenated or averaged
     head          a module on top, with ``out_channels``
+    shifts        look at so many shifted copies of a picture along each side: that many times finer features, for
+                  the square of it in time
     fast          run an equivalent network: norms folded, pyramid factored, channels last
     compile       also ``torch.compile`` it: slow to start, worth it for thousands of images
     architecture  ``stem`` ("deep", "plain"; told by the weights), ``stride_in`` ("3x3", "1x1"), ``bn_eps``
     """
+    same: dict[str, Any] = {"layers": layers, "combine": combine, "device": device, "fast": fast, "compile": compile}
+    if shifts != 1:
+        return StitchedExtractor(load_extractor(name, weights, head=head, **same, **architecture), shifts)
     if head is not None:
-        same: dict[str, Any] = {"layers": layers, "combine": combine, "device": device, "fast": fast}
-        return HeadedExtractor(load_extractor(name, weights, compile=compile, **same, **architecture), head)
+        return HeadedExtractor(load_extractor(name, weights, **same, **architecture), head)
     options: dict[str, Any] = {"combine": combine, "device": device}
     if name == "distilled":
         _refuse(name, weights=weights, **architecture)

@@ -76,6 +76,8 @@ class Segmenter:
                 (``clean``, or ``discriminant`` with such a head) unless ``form`` names another; a known proportion has
                 its own, those of the oracle
     size        long side at which pictures are looked at; default: what the extractor wants
+    shifts      of an extractor that is named: look at so many shifted copies of a picture along each side, for finer
+                features and the square of the time
     refine      borders follow the picture's edges (a guided filter) instead of the feature grid
     mirror      average over the picture and its mirror image: twice the time
     scales      average over several sizes, as factors
@@ -90,6 +92,7 @@ class Segmenter:
         *,
         config: str | InferenceConfig | Mapping[str, Any] | None = None,
         size: int | None = None,
+        shifts: int = 1,
         device: str = "cpu",
         refine: bool = True,
         mirror: bool = False,
@@ -99,7 +102,9 @@ class Segmenter:
     ):
         if isinstance(extractor, str):
             place: dict[str, Any] = {} if extractor == "filters" else {"device": device}
-            extractor = load_extractor(extractor, **place)
+            extractor = load_extractor(extractor, shifts=shifts, **place)
+        elif shifts != 1:
+            raise ValueError("shifts: give load_extractor them, where the extractor is made")
         self.extractor = extractor
         self.config = _config_of(config, extractor)
         self.size = extractor.rule.size if size is None else size

@@ -137,6 +137,8 @@ def show_masks(data: Dataset, extractors: Extractors, options) -> None:
         "guided filter": {"refine": True},
         "mirror image": {"refine": False, "mirror": True},
         "scales 0.8, 1, 1.25": {"refine": False, "scales": (0.8, 1.0, 1.25)},
+        "two shifts": {"refine": False, "shifts": 2},
+        "guided filter, two shifts": {"refine": True, "shifts": 2},
         "tiles of 300 pixels": {"refine": False, "tile": 300},
         "guided filter, mirror image": {"refine": True, "mirror": True},
         "guided filter, mirror image, scales": {"refine": True, "mirror": True, "scales": (0.8, 1.0, 1.25)},

@@ -2,6 +2,15 @@
 
 from .extractor import FeatureExtractor, InputRule
 from .load import load_extractor
+from .stitched import StitchedExtractor
 from .whitening import MappedWhitening, Whitening, whitening_of
 
-__all__ = ["FeatureExtractor", "InputRule", "MappedWhitening", "Whitening", "load_extractor", "whitening_of"]
+__all__ = [
+    "FeatureExtractor",
+    "InputRule",
+    "MappedWhitening",
+    "StitchedExtractor",
+    "Whitening",
+    "load_extractor",
+    "whitening_of",
+]

@@ -18,7 +18,7 @@ from repri.data.parallel import parallel, usable_cores
 from repri.data.resize import Geometry, geometry, resize_image, restore, step_of
 from repri.inference import InferenceConfig, guided
 from repri.inference.task import on_one_grid
-from repri.models import FeatureExtractor, load_extractor
+from repri.models import FeatureExtractor, StitchedExtractor, load_extractor
 
 from .classify import Classifier
 from .inputs import Picture, Proportion, Shares, as_picture, check_names, load_shots, name_of, shares_of
@@ -76,8 +76,7 @@ class Segmenter:
                 (``clean``, or ``discriminant`` with such a head) unless ``form`` names another; a known proportion has
                 its own, those of the oracle
     size        long side at which pictures are looked at; default: what the extractor wants
-    shifts      of an extractor that is named: look at so many shifted copies of a picture along each side, for finer
-                features and the square of the time
+    shifts      look at so many shifted copies of a picture along each side: finer features, for the square of the time
     refine      borders follow the picture's edges (a guided filter) instead of the feature grid
     mirror      average over the picture and its mirror image: twice the time
     scales      average over several sizes, as factors
@@ -102,10 +101,8 @@ class Segmenter:
     ):
         if isinstance(extractor, str):
             place: dict[str, Any] = {} if extractor == "filters" else {"device": device}
-            extractor = load_extractor(extractor, shifts=shifts, **place)
-        elif shifts != 1:
-            raise ValueError("shifts: give load_extractor them, where the extractor is made")
-        self.extractor = extractor
+            extractor = load_extractor(extractor, **place)
+        self.extractor = extractor = extractor if shifts == 1 else StitchedExtractor(extractor, shifts)
         self.config = _config_of(config, extractor)
         self.size = extractor.rule.size if size is None else size
         if self.size < extractor.stride:

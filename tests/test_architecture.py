@@ -12,7 +12,7 @@ ALLOWED = {
     "memory": set(),
     "settings": {"files"},
     "download": {"files"},
-    "models": {"files", "download"},
+    "models": {"files", "download", "settings"},
     "data": {"files", "download", "settings"},
     "methods": {"inference", "settings"},
     "training": {"models", "data", "files", "settings", "distributed", "memory"},

@@ -118,6 +118,21 @@ def test_evaluation_takes_the_form_of_the_extractor_and_tells_what_it_has_seen(s
         evaluate(every, lambda fold: load_extractor("filters") if fold else extractor)
 
 
+def test_a_head_on_two_networks(settings, tmp_path, monkeypatch):
+    """Described in a file, which is found from anywhere."""
+    (tmp_path / "two.yaml").write_text("parts: [{name: filters}, {name: distilled}]")
+    monkeypatch.chdir(tmp_path)
+    plan = prepare(TrainConfig(**settings | CHANGES | {"network": "two.yaml"}))
+    assert plan.trainee.head.parts == [256, 384]
+    assert train(plan).best > 30
+    monkeypatch.chdir("/")
+    extractor = load_extractor(str(tmp_path / "run" / "model.safetensors"))
+    assert (extractor.channels, extractor.stride) == (12, 4)
+    (tmp_path / "two.yaml").write_text("parts: [{name: filters}, {name: distilled, shifts: 2}]")
+    with pytest.raises(ValueError, match=r"was trained on another .*two\.yaml"):
+        load_extractor(str(tmp_path / "run" / "model.safetensors"))
+
+
 def test_what_was_seen_is_handed_on(settings, tmp_path):
     """A head on an extractor that had labels of its own."""
     train(prepare(TrainConfig(**settings | CHANGES)))

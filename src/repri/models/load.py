@@ -11,6 +11,8 @@ import torch
 import torch.nn as nn
 from torch import Tensor
 
+from repri.settings import parse, read_yaml
+
 from .checkpoints import Checkpoint, load_exactly, read_checkpoint
 from .embedded import DEFAULTS, embedded_head, embedded_path, embedded_whitening
 from .extractor import IMAGENET, FeatureExtractor, HeadedExtractor, NetworkExtractor
@@ -18,6 +20,7 @@ from .fast import accelerate
 from .filters import FilterBank
 from .heads import is_head, load_head
 from .hub import HubBackbone, TimmBackbone, pick_layers
+from .joint import JointExtractor, Part
 from .mobile import STAGES, CompactNet, MobileNet
 from .pspnet import PSPNet
 from .resnet import DEPTHS, ResNet
@@ -52,8 +55,10 @@ def load_extractor(
                   any labels; ``pspnet-resnet50``, ``pspnet-resnet101``, ``pspnet-vgg16[_bn]``,
                   ``compact-efficientnet_lite0``, ``compact-mobilenet_v2``; the backbone alone
                   (``resnet50`` …); ``hub:facebook/dinov2-small`` or ``hub:FOLDER`` (or just a folder) through
-                  transformers; ``timm:resnet50d``; ``filters``, which needs no weights; or a
-                  ``.safetensors`` file that ``repri train`` wrote
+                  transformers; ``timm:resnet50d``; ``filters``, which needs no weights; a
+                  ``.safetensors`` file that ``repri train`` wrote; or a ``.yaml`` file that names several of
+                  these under ``parts``, each with its ``weights``, ``layers``, ``combine`` and ``shifts``, whose
+                  features are taken together
     weights       a file of any kind that ``repri.models.checkpoints`` knows, or the name of one that
                   ``repri weights get`` has fetched; None leaves the network untrained, with a warning
     layers        which to take, by name or index: ``layer1`` … ``layer4``, ``bottleneck`` (default of
@@ -87,6 +92,9 @@ def load_extractor(
         return extractor
     if name.endswith(".safetensors"):
         return _load_trained(Path(name).expanduser(), weights, layers, device=device, fast=fast, compile=compile)
+    if name.endswith((".yaml", ".yml")):
+        _refuse(name, weights=weights, layers=layers, combine=None if combine == "concat" else combine, **architecture)
+        return _load_joint(Path(name).expanduser(), device=device, fast=fast, compile=compile)
     if name == "filters":
         elsewhere = None if str(device) == "cpu" else device
         _refuse(name, weights=weights, layers=layers, device=elsewhere, **architecture)
@@ -142,6 +150,27 @@ def _load_trained(
     extractor = HeadedExtractor(under, head, base["size"], rounds=True)
     extractor.seen = tuple(base.get("seen", under.seen))
     return extractor
+
+
+def _load_joint(path: Path, **options: Any) -> JointExtractor:
+    """Several extractors, as a YAML file describes them."""
+    found = read_yaml(path)
+    listed = found.get("parts")
+    if set(found) != {"parts"} or not isinstance(listed, list) or not all(isinstance(part, dict) for part in listed):
+        raise ValueError(f"{path}: expected one key, parts, with a list of extractors such as {{name: resnet50}}")
+    parts = [parse(Part, part, f"{path}, part {number}") for number, part in enumerate(listed, 1)]
+    return JointExtractor(
+        [
+            load_extractor(
+                *(part.name, part.weights),
+                layers=part.layers,
+                combine=part.combine,
+                shifts=part.shifts,
+                **({} if part.name == "filters" else options),
+            )
+            for part in parts
+        ]
+    )
 
 
 def whole_name(checkpoint: Checkpoint) -> str:

@@ -2,34 +2,15 @@
 
 import pytest
 import torch
-import torch.nn as nn
-import torch.nn.functional as F
 
-from repri.models import InputRule, load_extractor
-from repri.models.extractor import NetworkExtractor
+from repri.models import load_extractor
 from repri.models.stitched import StitchedExtractor
-
-
-class Patches(nn.Module):
-    """Means of patches of 4 pixels, as a transformer has them, or every fourth pixel, as strided convolutions do."""
-
-    def __init__(self, strided: bool):
-        super().__init__()
-        self.channels, self.strides, self.strided = {"out": 3}, {"out": 4}, strided
-
-    def forward(self, x):
-        return {"out": x[..., ::4, ::4] if self.strided else F.avg_pool2d(x, 4)}
-
-
-def places(height: int, width: int) -> torch.Tensor:
-    """A picture whose first channel is the row of a pixel and whose second is its column."""
-    rows, columns = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
-    return torch.stack([rows, columns, torch.zeros_like(rows)])[None].float()
+from tests.models.grids import patches, places
 
 
 @pytest.mark.parametrize("shifts", [1, 2, 4])
 def test_cells_tile_the_picture(shifts):
-    extractor = StitchedExtractor(NetworkExtractor("p", Patches(False), ["out"], InputRule(32, 4)), shifts)
+    extractor = StitchedExtractor(patches(4, False), shifts)
     rows, columns, _ = extractor.extract(places(16, 24))[0]
     wide = extractor.stride
     assert wide == 4 // shifts
@@ -43,7 +24,7 @@ def test_cells_tile_the_picture(shifts):
 @pytest.mark.parametrize(("height", "width"), [(17, 25), (15, 24), (16, 23)])
 def test_cells_on_pixels(height, width):
     """Those of strided convolutions lie on every second pixel then, and none beyond the picture."""
-    extractor = StitchedExtractor(NetworkExtractor("p", Patches(True), ["out"], InputRule(32)), 2)
+    extractor = StitchedExtractor(patches(4, True), 2)
     rows, columns, _ = extractor.extract(places(height, width))[0]
     assert extractor.strided
     assert torch.equal(columns[0], torch.arange(0, width, 2).float())

@@ -1,0 +1,30 @@
+"""Networks whose features tell where they lie."""
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+from repri.models import InputRule
+from repri.models.extractor import NetworkExtractor
+
+
+class Patches(nn.Module):
+    """Means of patches, as a transformer has them, or pixels at equal distances, as strided convolutions do."""
+
+    def __init__(self, stride: int, strided: bool):
+        super().__init__()
+        self.channels, self.strides, self.strided, self.stride = {"out": 3}, {"out": stride}, strided, stride
+
+    def forward(self, x):
+        step = self.stride
+        return {"out": x[..., ::step, ::step] if self.strided else F.avg_pool2d(x, step)}
+
+
+def patches(stride: int, strided: bool) -> NetworkExtractor:
+    return NetworkExtractor(f"p{stride}", Patches(stride, strided), ["out"], InputRule(32, 1 if strided else stride))
+
+
+def places(height: int, width: int) -> torch.Tensor:
+    """A picture whose first channel is the row of a pixel and whose second is its column."""
+    rows, columns = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
+    return torch.stack([rows, columns, torch.zeros_like(rows)])[None].float()

@@ -1,6 +1,7 @@
 """Base training in one pass."""
 
 import os
+import shutil
 import subprocess
 import warnings
 
@@ -15,8 +16,10 @@ from repri.evaluation.evaluate import plan as plan_evaluation
 from repri.experiments.plots import plot_training
 from repri.methods import Episode, build_method
 from repri.models import load_extractor
+from repri.models.discriminant import Moments
 from repri.settings import parse
 from repri.training import TrainConfig, prepare, train
+from repri.training.discriminant import add_picture
 from repri.training.estimate import measure
 from tests.processes import launcher
 
@@ -116,6 +119,20 @@ def test_evaluation_takes_the_form_of_the_extractor_and_tells_what_it_has_seen(s
     every = plan_evaluation(EvaluationConfig(settings["data"], folds=(0, 1), **few))
     with pytest.raises(ValueError, match="only the extractors of folds 0 know backgrounds: say which"):
         evaluate(every, lambda fold: load_extractor("filters") if fold else extractor)
+
+
+def test_every_so_many_cells(settings):
+    """Which are a ninth of all, and nearly as good to compute a head from."""
+    counted = {}
+    for thin in (1, 3):
+        plan = prepare(TrainConfig(**settings | CHANGES | {"thin": thin}))
+        found = Moments.empty(len(plan.classes) + 1, len(plan.trainee.head.mean))
+        for batch in plan.examples.batches([[0], [1]], 0):
+            add_picture(found, plan.trainee, batch, thin)
+        counted[thin] = float(found.count.sum())
+        assert train(plan).best > 30
+        shutil.rmtree(settings["output"])
+    assert 0.08 < counted[3] / counted[1] < 0.14
 
 
 def test_a_head_on_two_networks(settings, tmp_path, monkeypatch):

@@ -84,7 +84,8 @@ class TrainConfig:
     """The loss is taken at every so many pixels of the image, in both directions."""
     thin: int = 1
     """In training, what follows the frozen part sees every so many cells in both directions, from a random one on,
-    and the loss is taken at their centres: 2 costs a quarter. For the blocks of a transformer."""
+    and the loss is taken at their centres: 2 costs a quarter. For the blocks of a transformer, and for a discriminant,
+    which is computed from every so many cells."""
     seed: int = 0
 
     validate_every: int = 1

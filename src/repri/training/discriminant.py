@@ -11,10 +11,11 @@ from repri.data.images import IGNORE
 from repri.distributed import World
 from repri.models.discriminant import Discriminant, Moments
 
+from .batches import Batch
 from .network import HeadTrainee
 from .plan import Plan
 
-__all__ = ["add_cells", "fit_discriminant", "labels_of"]
+__all__ = ["add_picture", "fit_discriminant", "labels_of"]
 
 
 def fit_discriminant(
@@ -30,7 +31,7 @@ def fit_discriminant(
     found = Moments.empty(len(plan.classes) + 1, len(head.mean))
     mine = world.share(list(range(len(examples))))
     for i, batch in enumerate(examples.batches([[place] for place in mine], 0)):
-        add_cells(found, head.unit(batch.x.to(device))[0].cpu(), labels_of(batch.labels[0], batch.x, trainee))
+        add_picture(found, trainee, batch, plan.config.thin, device)
         if report:
             report("moments of the base classes", i + 1, len(mine), "")
     if world.size > 1:
@@ -52,9 +53,12 @@ def labels_of(labels: Tensor, features: Tensor, trainee: HeadTrainee) -> Tensor:
     return labels[rows][:, columns]
 
 
-def add_cells(found: Moments, cells: Tensor, labels: Tensor) -> None:
-    """Unit features [C, h, w] and labels [h, w] of one picture."""
-    rows, flat = cells.flatten(1).T, labels.flatten()
+def add_picture(found: Moments, trainee: HeadTrainee, batch: Batch, thin: int, device: str = "cpu") -> None:
+    """Every ``thin``-th cell, in both directions, of the one picture of a batch."""
+    head, few = trainee.head, slice(None, None, thin)
+    assert isinstance(head, Discriminant)
+    cells = head.unit(batch.x[..., few, few].to(device))[0].cpu()
+    rows, flat = cells.flatten(1).T, labels_of(batch.labels[0], batch.x, trainee)[few, few].flatten()
     for label in flat.unique().tolist():
         if label != IGNORE:
             found.add(rows[flat == label], label)

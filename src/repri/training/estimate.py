@@ -12,7 +12,7 @@ from repri.memory import peak_memory
 from repri.models.discriminant import Discriminant, Moments
 
 from .batches import order
-from .discriminant import add_cells, labels_of
+from .discriminant import add_picture
 from .loop import Report, build_optimiser, thinned, update
 from .network import HeadTrainee
 from .plan import Plan
@@ -65,7 +65,7 @@ def _measure_pass(plan: Plan, trainee: HeadTrainee, head: Discriminant, steps: l
     found = Moments.empty(len(plan.classes) + 1, len(head.mean))
     start = time.perf_counter()
     for batch in plan.examples.batches(steps, 0):
-        add_cells(found, head.unit(batch.x)[0], labels_of(batch.labels[0], batch.x, trainee))
+        add_picture(found, trainee, batch, plan.config.thin)
     each = (time.perf_counter() - start) / len(steps)
     whole = each * len(plan.examples) / world.size
     return f"an image takes {each:.2f} s: about {_duration(whole)} in all, without validation"

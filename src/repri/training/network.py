@@ -200,8 +200,8 @@ def build_trainee(config: TrainConfig, classes: int, device: str = "cpu") -> Tra
         head = Discriminant(trunk.widths, config.width)
     else:
         head = Head(trunk.channels, config.head, config.width, config.kernel, config.upsample, config.dropout)
-    if config.recompute or (config.thin > 1 and not isinstance(head, Blocks)):
-        raise ValueError("recompute is for a pspnet-…, and thin for the blocks of a transformer")
+    if config.recompute or (config.thin > 1 and not isinstance(head, Blocks | Discriminant)):
+        raise ValueError("recompute is for a pspnet-…, and thin for the blocks of a transformer or a discriminant")
     base = {
         "name": _absolute(config.network),
         "weights": config.weights and _absolute(config.weights),

@@ -51,13 +51,16 @@ original 10 "${RUNS_10:-5}"
 for layer in layer4 layer3; do
     side resnet50-$layer --extractor resnet50 --weights "$resnet" --layers $layer
 done
-trunk() { # shots, tasks: settings as python benchmarks/choose.py --grid scale finds them on base classes
+trunk() { # layer, temperature, shots, tasks: settings as python benchmarks/choose.py --grid scale finds them on base classes
     for method in prototype repri ce_h ce repri-oracle; do
-        scale="--set background=support --set temperature=100"; [ $method = prototype ] && scale=
-        evaluate resnet50-layer4-scaled-$method-"$1"shot --extractor resnet50 --weights "$resnet" --layers layer4 \
-            --method $method --shots "$1" --runs "${RUNS_SIDE:-1}" --tasks "$2" $scale
+        scale="--set background=support --set temperature=$2"; [ $method = prototype ] && scale=
+        evaluate resnet50-"$1"-scaled-$method-"$3"shot --extractor resnet50 --weights "$resnet" --layers "$1" \
+            --method $method --shots "$3" --runs "${RUNS_SIDE:-1}" --tasks "$4" $scale
     done
 }
-trunk 1 250
-trunk 5 250
-trunk 10 100
+trunk layer4 100 1 250
+trunk layer4 100 5 250
+trunk layer4 100 10 100
+trunk layer3 40 1 250
+trunk layer3 40 5 100
+trunk layer3 40 10 100

@@ -68,6 +68,7 @@ esac
 case $ways in *discriminant*) discriminant discriminant-all null ;; esac
 case $ways in *lite0*) by_shots lite0-discriminant --extractor "$runs/lite0-fold{fold}/model.safetensors" ;; esac
 by_shots embedded --extractor 'default-fold{fold}'
+evaluate embedded-shifts 1 "${RUNS_1:-5}" --extractor 'default-fold{fold}' --shifts 2
 by_shots distilled --extractor distilled
 side() { # name, method, then options: one shot
     name=$1 method=$2; shift 2

@@ -1,6 +1,6 @@
 """What the support tells of the object's size in the query, on base classes (K ≥ 2).
 
-    python benchmarks/proportion.py --root PASCAL --extractor NAME [--tasks 25] [--shots 5] [--form clean]
+    python benchmarks/proportion.py --root PASCAL --extractor NAME [--tasks 25] [--shots 5]
 
 Each shot in turn is taken for a query that the others segment. By how much the sizes that are estimated there are wrong
 corrects the size that is estimated for the real query, wholly or half (in logarithms), and that takes the place of π.
@@ -71,7 +71,6 @@ def main() -> None:
     parser.add_argument("--extractor", required=True)
     parser.add_argument("--tasks", type=int, default=25)
     parser.add_argument("--shots", type=int, default=5)
-    parser.add_argument("--form", default="clean")
     options = parser.parse_args()
     if options.shots < 2:
         parser.error("--shots: there must be another one to take in turn")
@@ -81,14 +80,14 @@ def main() -> None:
     store = FeatureStore(load_extractor(options.extractor))
     for tasks in planned.tasks.values():
         store.prepare(images_of(planned.dataset, tasks))
-    config = InferenceConfig.preset(options.form)
+    config = InferenceConfig.preset("clean")
     methods = {
-        "π estimated": build_method("repri", settings={"form": options.form}),
+        "π estimated": build_method("repri"),
         "corrected by the support": FromSupport(config, 1.0),
         "half corrected": FromSupport(config, 0.5),
         "not corrected, kept": FromSupport(config, 0.0),
         "mean size of the shots": FromSupport(config, None),
-        "π true": build_method("repri-oracle", settings={"form": options.form}),
+        "π true": build_method("repri-oracle"),
     }
     print(f"{options.tasks} training tasks a fold, {options.shots}-shot{'':8} mIoU   δ")
     for name, method in methods.items():

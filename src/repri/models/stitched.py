@@ -23,8 +23,10 @@ class StitchedExtractor(FeatureExtractor):
         if isinstance(shifts, bool) or not isinstance(shifts, int) or shifts < 1:
             raise ValueError(f"shifts must be an integer of at least 1, got {shifts!r}")
         if under.stride % shifts:
+            known = ", ".join(str(n) for n in range(2, under.stride + 1) if under.stride % n == 0)
             raise ValueError(
                 f"shifts: the cells of {under.name} are {under.stride} pixels wide, which {shifts} shifts do not divide"
+                f": take one of {known}"
             )
         self.under, self.shifts, self.name = under, shifts, f"{under.name}, {shifts} shifts"
         self.channels, self.rule = under.channels, under.rule
@@ -39,9 +41,9 @@ class StitchedExtractor(FeatureExtractor):
         height, width = images.shape[-2:]
         before, after = -self.starts[0], self.starts[-1]
         padded = F.pad(images, (before, after, before, after), mode="replicate")
-        rows = [start + before for start in self.starts]
+        begins = [start + before for start in self.starts]
         out = None
-        for (i, top), (j, left) in itertools.product(enumerate(rows), repeat=2):
+        for (i, top), (j, left) in itertools.product(enumerate(begins), repeat=2):
             part = self.under._forward(padded[..., top : top + height, left : left + width])
             if out is None:
                 size = (side * self.shifts for side in part.shape[-2:])

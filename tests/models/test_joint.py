@@ -62,3 +62,29 @@ def test_mistakes_in_a_description(tmp_path, text, message):
 def test_nothing_is_said_twice(described):
     with pytest.raises(ValueError, match="takes no 'layers'"):
         load_extractor(str(described), layers=(-1,))
+
+
+@pytest.mark.filterwarnings("ignore:.*is untrained")
+@pytest.mark.parametrize("stride_in", ["1x1", "3x3"])
+@pytest.mark.parametrize(("layer", "times"), [("layer4", 2), ("layer4", 4), ("layer3", 2)])
+def test_every_so_many_cells_of_a_residual_network_without_those_between(layer, times, stride_in):
+    torch.manual_seed(0)
+    every = load_extractor("resnet50", layers=[layer], stride_in=stride_in)
+    picture = torch.rand(1, 3, 75, 97)
+    wanted, coarse = every.extract(picture)[..., ::times, ::times], every.coarse(times)
+    assert (coarse.stride, coarse.strided, coarse.fingerprint == every.fingerprint) == (8 * times, True, False)
+    torch.testing.assert_close(coarse.extract(picture), wanted, rtol=1e-3, atol=1e-4 * float(wanted.abs().max()))
+    assert every.coarse(3) is every
+    assert every.coarse(1) is every
+
+
+@pytest.mark.filterwarnings("ignore:.*is untrained")
+def test_a_coarse_joint_extractor_has_its_parts_at_the_cells_that_are_left():
+    first, second = load_extractor("resnet50", layers=["layer4"]), patches(6, False)
+    picture = places(96, 96) / 96
+    fine, coarse = JointExtractor([first, StitchedExtractor(second, 2)]), JointExtractor([first, second])
+    thinned = fine.coarse(2)
+    torch.testing.assert_close(thinned.extract(picture)[:, 2048:], coarse.extract(picture)[:, 2048:, ::2, ::2])
+    assert (thinned.stride, thinned.widths, thinned.rule) == (16, fine.widths, fine.rule)
+    assert fine.coarse(3) is fine
+    assert JointExtractor([second, first]).coarse(2).parts[0] is second

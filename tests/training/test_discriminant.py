@@ -17,6 +17,8 @@ from repri.experiments.plots import plot_training
 from repri.methods import Episode, build_method
 from repri.models import load_extractor
 from repri.models.discriminant import Moments
+from repri.models.extractor import FeatureExtractor
+from repri.models.filters import FilterBank
 from repri.settings import parse
 from repri.training import TrainConfig, prepare, train
 from repri.training.discriminant import add_picture
@@ -128,11 +130,47 @@ def test_every_so_many_cells(settings):
         plan = prepare(TrainConfig(**settings | CHANGES | {"thin": thin}))
         found = Moments.empty(len(plan.classes) + 1, len(plan.trainee.head.mean))
         for batch in plan.examples.batches([[0], [1]], 0):
-            add_picture(found, plan.trainee, batch, thin)
+            add_picture(found, plan, plan.trainee.head, batch)
         counted[thin] = float(found.count.sum())
         assert train(plan).best > 30
         shutil.rmtree(settings["output"])
     assert 0.08 < counted[3] / counted[1] < 0.14
+
+
+def test_cells_that_are_left_out_are_not_computed(settings, monkeypatch):
+    """Where an extractor can: the head is the same as from every other of all its cells."""
+    heads = {}
+    monkeypatch.setattr(FilterBank, "strided", True)
+    for coarse in (False, True):
+        if coarse:
+            monkeypatch.setattr(FilterBank, "coarse", lambda self, times: EveryOther(self))
+        plan = prepare(TrainConfig(**settings | CHANGES | {"thin": 2}))
+        assert isinstance(plan.examples.store.extractor, EveryOther) is coarse
+        assert not isinstance(plan.validation.store.extractor, EveryOther)
+        assert [len(images) for _, _, images in plan.frozen()] == (
+            [len(plan.examples), len(plan.validation)] if coarse else [len(plan.examples) + len(plan.validation)]
+        )
+        assert "an image takes" in measure(plan, World())
+        train(plan)
+        heads[coarse] = plan.trainee.head.state_dict()
+        shutil.rmtree(settings["output"])
+    for name, value in heads[False].items():
+        torch.testing.assert_close(heads[True][name], value)
+
+
+class EveryOther(FeatureExtractor):
+    """Of another's cells, which lie on pixels."""
+
+    def __init__(self, under):
+        self.under, self.name, self.rule, self.channels = under, "every other", under.rule, under.channels
+        self.stride, self.strided = 2 * under.stride, True
+
+    def _forward(self, images):
+        return self.under._forward(images)[..., ::2, ::2]
+
+    @property
+    def fingerprint(self):
+        return self.under.fingerprint + "every other"
 
 
 def test_a_head_on_two_networks(settings, tmp_path, monkeypatch):

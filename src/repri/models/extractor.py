@@ -81,6 +81,11 @@ class FeatureExtractor(ABC):
     def _forward(self, images: Tensor) -> Tensor:
         """Normalised images → features, under inference mode."""
 
+    def coarse(self, times: int) -> FeatureExtractor:
+        """What gives every ``times``-th of these cells, in both directions from the first on, if that is less work than
+        all of them; else this one."""
+        return self
+
     @property
     @abstractmethod
     def fingerprint(self) -> str:
@@ -133,7 +138,20 @@ class NetworkExtractor(FeatureExtractor):
         self.run = self.network  # what is executed: may be replaced by a faster equivalent
         # Not of the name: the same model from two places has the same features.
         facts = [repr(self.network), description, self.layers, self.combine, self.rule]
+        self._description = description
         self._identity = fingerprint_of(facts, self.network.state_dict().items())
+
+    def coarse(self, times: int) -> FeatureExtractor:
+        makers = [getattr(net, "coarser", None) for net in (self.network, self.run)]
+        if len(self.layers) > 1 or times == 1 or None in makers:
+            return self
+        network, run = (make and make(times, self.layers[0]) for make in makers)
+        if network is None or run is None:
+            return self
+        options = (self.rule, self.combine, self.device, self._description)
+        extractor = NetworkExtractor(self.name, network, self.layers, *options)
+        extractor.run, extractor.seen = run, self.seen
+        return extractor
 
     def _forward(self, images: Tensor) -> Tensor:
         with torch.autocast(self.device.type, enabled=self.device.type == "cuda"):

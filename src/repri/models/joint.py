@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .extractor import FeatureExtractor, InputRule, fingerprint_of
+from .stitched import StitchedExtractor
 
 __all__ = ["JointExtractor", "Part"]
 
@@ -58,6 +59,15 @@ class JointExtractor(FeatureExtractor):
         rows, columns = torch.meshgrid(*places, indexing="ij")
         grid = torch.stack([columns, rows], -1).expand(len(features), -1, -1, -1)
         return F.grid_sample(features, grid, padding_mode="border", align_corners=False)
+
+    def coarse(self, times: int) -> FeatureExtractor:
+        """Where the first part is coarser, one shift of a stitched part will do: its cells are interpolated anyway."""
+        first, *others = self.parts
+        coarse = first.coarse(times)
+        if coarse is first:
+            return self
+        few = [part.under if isinstance(part, StitchedExtractor) and part.shifts <= times else part for part in others]
+        return JointExtractor([coarse, *few])
 
     @property
     def widths(self) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -80,6 +81,9 @@ class Examples:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def image(self, place: int) -> Path:
+        return self.dataset[self.ids[place]].image
 
     def batches(self, steps: Sequence[Sequence[int]], epoch: int, workers: int | None = None) -> Iterator[Batch]:
         """One batch for each list of places, read ahead."""

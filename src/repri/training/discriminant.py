@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -31,7 +31,7 @@ def fit_discriminant(
     found = Moments.empty(len(plan.classes) + 1, len(head.mean))
     mine = world.share(list(range(len(examples))))
     for i, batch in enumerate(examples.batches([[place] for place in mine], 0)):
-        add_picture(found, trainee, batch, plan.config.thin, device)
+        add_picture(found, plan, head, batch, device)
         if report:
             report("moments of the base classes", i + 1, len(mine), "")
     if world.size > 1:
@@ -43,25 +43,28 @@ def fit_discriminant(
     _nearest_mean(trainee.classifier, means, found.count)
 
 
-def labels_of(labels: Tensor, features: Tensor, trainee: HeadTrainee) -> Tensor:
-    """[H, W] → [h, w]: labels of the pixels on which, or around which, the cells of features [B, C, h, w] lie."""
-    first = 0 if trainee.trunk is not None and trainee.trunk.strided else trainee.stride // 2
+def labels_of(labels: Tensor, cells: Sequence[int], stride: int, strided: bool) -> Tensor:
+    """[H, W] → [h, w]: labels of the pixels on which (``strided``), or around which, h×w cells lie."""
     rows, columns = (
-        (torch.arange(cells) * trainee.stride + first).clamp_max(side - 1)
-        for cells, side in zip(features.shape[-2:], labels.shape, strict=True)
+        (torch.arange(count) * stride + (0 if strided else stride // 2)).clamp_max(side - 1)
+        for count, side in zip(cells, labels.shape, strict=True)
     )
     return labels[rows][:, columns]
 
 
-def add_picture(found: Moments, trainee: HeadTrainee, batch: Batch, thin: int, device: str = "cpu") -> None:
-    """Every ``thin``-th cell, in both directions, of the one picture of a batch."""
-    head, few = trainee.head, slice(None, None, thin)
-    assert isinstance(head, Discriminant)
-    cells = head.unit(batch.x[..., few, few].to(device))[0].cpu()
-    rows, flat = cells.flatten(1).T, labels_of(batch.labels[0], batch.x, trainee)[few, few].flatten()
-    for label in flat.unique().tolist():
+def add_picture(found: Moments, plan: Plan, head: Discriminant, batch: Batch, device: str = "cpu") -> None:
+    """Every ``thin``-th cell, in both directions, of the one picture of a batch: of those that were computed, where
+    others were left out already."""
+    trunk = plan.trainee.trunk
+    assert trunk is not None
+    assert plan.examples.store is not None
+    source = plan.examples.store.extractor
+    few = slice(None, None, plan.config.thin * trunk.stride // source.stride)
+    labels = labels_of(batch.labels[0], batch.x.shape[-2:], source.stride, source.strided)[few, few].flatten()
+    rows = head.unit(batch.x[..., few, few].to(device))[0].cpu().flatten(1).T
+    for label in labels.unique().tolist():
         if label != IGNORE:
-            found.add(rows[flat == label], label)
+            found.add(rows[labels == label], label)
 
 
 def _nearest_mean(classifier: torch.nn.Conv2d, means: Tensor, count: Tensor) -> None:

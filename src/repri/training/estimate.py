@@ -33,20 +33,19 @@ def measure(plan: Plan, world: World, report: Report | None = None, device: str 
     else:
         steps = [[place] for place in range(min(STEPS, len(plan.examples)))]
     filling = 0.0
-    for store in (plan.examples.store, plan.examples.teacher):
-        if store is None:
-            continue
-        every = [part.dataset[id].image for part in (plan.examples, plan.validation) for id in part.ids]
-        if lacking := store.lacking(every):
+    for _, store, images in plan.frozen():
+        if lacking := store.lacking(images):
             first, *others = lacking[: STEPS + 1]  # the first warms up
             store.prepare([first])
             start = time.perf_counter()
             store.prepare(others)
             each = (time.perf_counter() - start) / max(len(others), 1)
             filling += each * (len(lacking) - 1 - len(others)) / world.size
-        store.prepare([every[place] for places in steps for place in places])
+    for store in (plan.examples.store, plan.examples.teacher):
+        if store is not None:
+            store.prepare([plan.examples.image(place) for places in steps for place in places])
     if isinstance(trainee, HeadTrainee) and isinstance(trainee.head, Discriminant):
-        return _measure_pass(plan, trainee, trainee.head, steps, world) + _rest(filling)
+        return _measure_pass(plan, trainee.head, steps, world) + _rest(filling)
     times = []
     start = time.perf_counter()
     for i, batch in enumerate(plan.examples.batches(steps, 0)):
@@ -61,11 +60,11 @@ def measure(plan: Plan, world: World, report: Report | None = None, device: str 
     return text + _rest(filling)
 
 
-def _measure_pass(plan: Plan, trainee: HeadTrainee, head: Discriminant, steps: list[list[int]], world: World) -> str:
+def _measure_pass(plan: Plan, head: Discriminant, steps: list[list[int]], world: World) -> str:
     found = Moments.empty(len(plan.classes) + 1, len(head.mean))
     start = time.perf_counter()
     for batch in plan.examples.batches(steps, 0):
-        add_picture(found, trainee, batch, plan.config.thin)
+        add_picture(found, plan, head, batch)
     each = (time.perf_counter() - start) / len(steps)
     whole = each * len(plan.examples) / world.size
     return f"an image takes {each:.2f} s: about {_duration(whole)} in all, without validation"

@@ -234,10 +234,7 @@ def unlikeness(features: Tensor, targets: Tensor) -> Tensor:
 
 def fill_store(plan: Plan, world: World, report: Report | None = None) -> None:
     """Run the frozen part of the network, and the teacher, where there is one, over every image once."""
-    for name, store in (("features", plan.examples.store), ("teacher's features", plan.examples.teacher)):
-        if store is None:
-            continue
-        images = [part.dataset[id].image for part in (plan.examples, plan.validation) for id in part.ids]
+    for name, store, images in plan.frozen():
         show = (lambda a, b, name=name: report(name, a, b, "")) if report else None
         store.prepare(images, show, share=world.share)
         world.wait()

@@ -62,6 +62,16 @@ class Plan:
         parts = (self.classes, self.examples.ids, self.validation.ids)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
+    def frozen(self) -> list[tuple[str, FeatureStore, list[Path]]]:
+        """What runs once, before training: what it gives, where that is kept, and the images."""
+        wanted: dict[int, tuple[str, FeatureStore, list[Path]]] = {}
+        for part in (self.examples, self.validation):
+            for name, store in (("features", part.store), ("teacher's features", part.teacher)):
+                if store is not None:
+                    _, _, images = wanted.setdefault(id(store), (name, store, []))
+                    images += [part.image(place) for place in range(len(part))]
+        return list(wanted.values())
+
     def check_images(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Read every image and mask that the run will, and raise what is wrong with the first bad one."""
         done, total = 0, len(self.examples) + len(self.validation)
@@ -116,9 +126,11 @@ def prepare(
         raise ValueError(f"loss_stride must divide {size - trainee.aligned(size)} here, got {config.loss_stride}")
     if config.thin > size // trainee.stride:
         raise ValueError(f"thin: there are {size // trainee.stride} cells in a row, got {config.thin}")
-    store = None
+    store = trained_on = None
     if trainee.trunk is not None:
-        store = FeatureStore(trainee.trunk, config.protocol, size)
+        store = trained_on = FeatureStore(trainee.trunk, config.protocol, size)
+        if not config.stepwise and (coarse := trainee.trunk.coarse(config.thin)) is not trainee.trunk:
+            trained_on = FeatureStore(coarse, config.protocol, size)
     teacher = None if config.teacher is None else _teacher(config, trainee, device)
     labelled = config.label_weight > 0
     earlier = [getattr(source, "seen", ()) for source in (trainee, trainee.trunk, teacher and teacher.extractor)]
@@ -133,7 +145,7 @@ def prepare(
 
     skipped: list[str] = []
 
-    def examples(data: Dataset, most: int | None, augmentation: str) -> Examples:
+    def examples(data: Dataset, most: int | None, augmentation: str, features: FeatureStore | None) -> Examples:
         if config.skip_unreadable:  # before masks are looked at: one of them may be what cannot be read
             fine = parallel(lambda sample: (sample, _unreadable(data, sample.id, labelled)), data.samples)
             kept, lost = [], []
@@ -161,7 +173,7 @@ def prepare(
             trainee.rule,
             how,
             config.seed,
-            store,
+            features,
             teacher,
             trainee.stride,
             labelled,
@@ -171,8 +183,8 @@ def prepare(
         config,
         tuple(dataset.classes[id] for id in base),
         trainee,
-        examples(dataset, config.images, config.protocol if config.stepwise else "none"),
-        examples(held_out, config.validation_images, "none"),
+        examples(dataset, config.images, config.protocol if config.stepwise else "none", trained_on),
+        examples(held_out, config.validation_images, "none", store),
         skipped,
     )
     if not config.stepwise:

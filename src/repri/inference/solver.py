@@ -184,7 +184,7 @@ def _solve(
     w = _initial_prototype(problem, passes, cfg)
     v = _initial_background(problem, passes, cfg, w, known)
     scores = passes.query_logits(direction(w, v), torch.zeros_like(shots))
-    b = _initial_bias(scores, problem.valid, cfg)
+    b = _initial_bias(scores, problem.valid, shots, cfg)
     initial_probability = torch.sigmoid(scores - (b * cfg.bias_slope)[:, None, None])
 
     updates = cfg.reestimations() if problem.proportion is None and cfg.lambda_kl != 0 else frozenset()
@@ -302,10 +302,11 @@ def _weighted_mean(query: Tensor, weight: Tensor, dtype: torch.dtype) -> Tensor:
     return (rows @ weight.to(dtype)[..., None])[..., 0]
 
 
-def _initial_bias(scores: Tensor, valid: Tensor, cfg: InferenceConfig) -> Tensor:
-    """Mean score over the query, in the unit of b, or 0. ``scores`` are those without a bias [T, h, w]."""
+def _initial_bias(scores: Tensor, valid: Tensor, shots: Tensor, cfg: InferenceConfig) -> Tensor:
+    """Mean score over the query, in the unit of b, or what the number of ``shots`` [T] alone says. ``scores`` are those
+    without a bias [T, h, w]."""
     if cfg.bias_over == "none":
-        return torch.zeros_like(scores[:, 0, 0])
+        return cfg.shots_bias * (1 - 1 / shots)
     weight = torch.ones_like(scores) if cfg.bias_over == "all" else valid
     mean = (scores * weight).sum((1, 2)) / weight.sum((1, 2))
     return mean / cfg.temperature if cfg.bias_unit == "cosine" else mean

@@ -2,22 +2,29 @@
 # Base training without a GPU, and what it is worth: sh benchmarks/training.sh PASCAL DINOV2 RUNS RESULTS
 # (the data's folder, a folder with facebook/dinov2-small, where the networks go, where the JSONs and logs go).
 #   discriminant  a linear map on four frozen layers, in one pass    (configs/pascal-dinov2-discriminant.yaml)
+#   joint         the same on ResNet-50's layer4 and DINOv2 together  (configs/pascal-joint-discriminant.yaml); JOINT: a YAML
+#                 file such as configs/networks/resnet50-dinov2.yaml that names the two
 #   blocks        the last three blocks, by cross-entropy            (configs/pascal-dinov2-blocks.yaml)
 #   resnet50      PSPNet from layer4 on, fold 0 alone                (configs/pascal-resnet50-layer3.yaml); RESNET50: the
 #                 ImageNet weights, a file or a name of `repri weights`
-# WAYS (discriminant blocks resnet50) chooses. A run that was stopped goes on; what is there already is not done again. Runs of
+# WAYS (discriminant joint blocks resnet50) chooses. A run that was stopped goes on; what is there already is not done again. Runs of
 # 1000 tasks: RUNS_1, RUNS_5, RUNS_10 by shots, RUNS_SIDE for the variants. From the repository's folder.
 set -e
 pascal=$1 dino=hub:$2 runs=$3 results=$4
 export OMP_NUM_THREADS=1
 mkdir -p "$results"
 
+config() { # way: the name of its configuration
+    case $1 in joint) echo pascal-joint-discriminant ;; *) echo "pascal-dinov2-$1" ;; esac
+}
+
 train() { # way, fold
-    name=pascal-dinov2-$1-fold$2
+    name=$(config "$1")-fold$2
     [ -f "$results/$name.csv" ] && return 0
     [ -f "$runs/$name/last.pt" ] && resume=--resume || resume=
-    torchrun --nproc-per-node 2 -m repri train --config configs/pascal-dinov2-"$1".yaml --root "$pascal" --fold "$2" \
-        --set network="$dino" --output "$runs/$name" $resume
+    case $1 in joint) network=${JOINT:-configs/networks/resnet50-dinov2.yaml} ;; *) network=$dino ;; esac
+    torchrun --nproc-per-node 2 -m repri train --config "configs/$(config "$1").yaml" --root "$pascal" --fold "$2" \
+        --set network="$network" --output "$runs/$name" $resume
     cp "$runs/$name/config.yaml" "$results/$name.yaml"
     cp "$runs/$name/log.csv" "$results/$name.csv"
 }
@@ -25,7 +32,7 @@ train() { # way, fold
 evaluate() { # way, name, then options
     way=$1 name=$1-$2; shift 2
     [ -f "$results/$name.json" ] || torchrun --nproc-per-node 2 -m repri evaluate --root "$pascal" \
-        --extractor "$runs/pascal-dinov2-$way-fold{fold}/model.safetensors" --output "$results/$name.json" "$@"
+        --extractor "$runs/$(config "$way")-fold{fold}/model.safetensors" --output "$results/$name.json" "$@"
 }
 
 table() { # way, form
@@ -57,8 +64,8 @@ resnet50() { # the size and the form of inference were chosen on tasks of fold 1
     done
 }
 
-for way in ${WAYS:-discriminant blocks resnet50}; do
+for way in ${WAYS:-discriminant joint blocks resnet50}; do
     [ "$way" = resnet50 ] && { resnet50; continue; }
     for fold in 0 1 2 3; do train "$way" $fold; done
-    case $way in blocks) table "$way" trained ;; *) table "$way" "$way" ;; esac
+    case $way in blocks) table "$way" trained ;; *) table "$way" discriminant ;; esac
 done

@@ -137,7 +137,9 @@ def test_a_background_prototype_equals_autograd(backend, background):
 
     need(backend)
     support, masks, query, truth = make_tasks(shots=2, channels=40, size=(17, 13))
-    cfg = InferenceConfig.preset("clean").replace(background=background, shots_bias=1.2 if background == "known" else 0)
+    cfg = InferenceConfig.preset("clean").replace(background=background)
+    if background == "known":
+        cfg = cfg.replace(start_bias=0.3, shots_bias=1.2)
     known = torch.randn(40, generator=torch.Generator().manual_seed(1))
     out = infer(support, masks, query, cfg, truth != 255, background=known, backend=backend)
 
@@ -156,7 +158,7 @@ def test_a_background_prototype_equals_autograd(backend, background):
         v = (v + (z_q * rest[:, None]).sum(0) / rest.sum()) / 2
     if background == "known":  # one direction more beside those of two shots
         v = v.norm() * F.normalize(2 * F.normalize(v, dim=0) + F.normalize(known.double(), dim=0), dim=0)
-    b = torch.tensor(0.6 if background == "known" else 0, dtype=torch.float64)  # half of shots_bias for two shots
+    b = torch.tensor(0.9 if background == "known" else 0, dtype=torch.float64)  # 1 − 1/K is a half
     pi = (torch.sigmoid(logits(z_q, w, v, b)) * valid).sum()
     weight_h = weight_kl = 5 / 2
     for t in range(50):

@@ -43,10 +43,12 @@ class InferenceConfig:
     """Whether b is subtracted from τ·cos or from cos: with one step size the second moves the
     boundary τ² times faster."""
     bias_over: Literal["valid", "all", "none"] = "valid"
-    """Query pixels whose mean score is b⁽⁰⁾: the valid ones, or padding too; none starts from 0, or ``shots_bias``."""
+    """Query pixels whose mean score is b⁽⁰⁾: the valid ones, or padding too; none starts from ``start_bias``."""
+    start_bias: float = 0.0
+    """With ``bias_over="none"``: b⁽⁰⁾ of one shot. Above 0, cells are background until they are rather nearer to w."""
     shots_bias: float = 0.0
-    """With ``bias_over="none"``: b⁽⁰⁾ is this, times 1 − 1/K. A mean over K shots is less noisy than one shot's, so its
-    cosines with anything are larger, also with what is not the object."""
+    """With ``bias_over="none"``: this, times 1 − 1/K, is added to b⁽⁰⁾. A mean over K shots is less noisy than one
+    shot's, so its cosines with anything are larger, also with what is not the object."""
     background: Literal["none", "support", "both", "known"] = "none"
     """A prototype v of the background, learned too: the logit becomes τ·[cos(z, w) − cos(z, v)] − b. It starts
     from the support's background; from halfway between it and the query pixels' mean (``both``), each weighted by its
@@ -76,6 +78,7 @@ class InferenceConfig:
         number("lr", 0.0)
         number("temperature", 0.0, open_low=True)
         number("kl_increase", 0.0)
+        number("start_bias", 0.0)
         number("shots_bias", 0.0)
         number("transduction", 0.0)
         number("epsilon", 0.0)

@@ -90,7 +90,7 @@ def infer_joint(
     lambda_h = float(cfg.transduction / shown) if cfg.lambda_h is None else cfg.lambda_h
     lambda_kl = float(cfg.transduction / shown) if cfg.lambda_kl is None else cfg.lambda_kl
     theta, b = _start(z, y, q, weight, cfg), q.new_zeros(len(q), classes + 1)
-    b[:, 1:] = cfg.shots_bias * (1 - 1 / shown)
+    b[:, 1:] = cfg.start_bias + cfg.shots_bias * (1 - 1 / shown)
     if cfg.background == "known":
         if background is None:
             raise ValueError("background='known' starts from what the extractor knows of backgrounds: give background=")

@@ -306,7 +306,7 @@ def _initial_bias(scores: Tensor, valid: Tensor, shots: Tensor, cfg: InferenceCo
     """Mean score over the query, in the unit of b, or what the number of ``shots`` [T] alone says. ``scores`` are those
     without a bias [T, h, w]."""
     if cfg.bias_over == "none":
-        return cfg.shots_bias * (1 - 1 / shots)
+        return cfg.start_bias + cfg.shots_bias * (1 - 1 / shots)
     weight = torch.ones_like(scores) if cfg.bias_over == "all" else valid
     mean = (scores * weight).sum((1, 2)) / weight.sum((1, 2))
     return mean / cfg.temperature if cfg.bias_unit == "cosine" else mean

@@ -35,14 +35,15 @@ evaluate() { # way, name, then options
         --extractor "$runs/$(config "$way")-fold{fold}/model.safetensors" --output "$results/$name.json" "$@"
 }
 
-table() { # way, form
+table() { # way, then settings of the classifier
+    way=$1; shift
     for shots in 1 5 10; do
         case $shots in 1) n=${RUNS_1:-5} ;; 5) n=${RUNS_5:-5} ;; *) n=${RUNS_10:-5} ;; esac
-        evaluate "$1" repri-${shots}shot --set form="$2" --shots $shots --runs "$n"
-        evaluate "$1" prototype-${shots}shot --method prototype --shots $shots --runs "$n"
-        evaluate "$1" clean-repri-${shots}shot --set form=clean --shots $shots --runs "${RUNS_SIDE:-1}"
+        evaluate "$way" repri-${shots}shot "$@" --shots $shots --runs "$n"
+        evaluate "$way" prototype-${shots}shot --method prototype --shots $shots --runs "$n"
+        evaluate "$way" clean-repri-${shots}shot --set form=clean --shots $shots --runs "${RUNS_SIDE:-1}"
         for method in ce ce_h repri-oracle; do
-            evaluate "$1" $method-${shots}shot --method $method --set form="$2" --shots $shots --runs "${RUNS_SIDE:-1}"
+            evaluate "$way" $method-${shots}shot --method $method "$@" --shots $shots --runs "${RUNS_SIDE:-1}"
         done
     done
 }
@@ -67,5 +68,9 @@ resnet50() { # the size and the form of inference were chosen on tasks of fold 1
 for way in ${WAYS:-discriminant joint blocks resnet50}; do
     [ "$way" = resnet50 ] && { resnet50; continue; }
     for fold in 0 1 2 3; do train "$way" $fold; done
-    case $way in blocks) table "$way" trained ;; *) table "$way" discriminant ;; esac
+    case $way in
+    blocks) table "$way" --set form=trained ;;
+    joint) table "$way" --set form=discriminant --set start_bias=0.8 --set shots_bias=0.5 ;;
+    *) table "$way" --set form=discriminant ;;
+    esac
 done

@@ -1,13 +1,15 @@
 """Which settings of an inference are best on base classes, for each fold: how the defaults of `clean` were chosen.
 
     python benchmarks/choose.py --root PASCAL --extractor NAME [--weights FILE] [--layers …] [--tasks 100] [--shots 1,5]
-        [--grid classifier|scale]
+        [--grid classifier|scale|bias] [--images 400]
 
 `--grid scale` looks for the temperature and the background that fit features of another kind than those which the
-defaults were chosen for.
+defaults were chosen for; `--grid bias` for where the bias of a discriminant's classifier starts.
 
-Tasks are drawn from the *training* images. What a fold may look at are the other folds' classes: so the score of a
-setting for fold f is its mean mIoU over the tasks of all folds but f. The choice for f is the best mean over shots.
+Tasks are drawn from the *training* images, with `--images` from so many of them, evenly over the list. What a fold may
+look at are the other folds' classes: so the score of a setting for fold f is its mean mIoU over the tasks of all folds
+but f; `{fold}` in the extractor's name is the fold whose tasks are drawn, which its labels must leave out. The choice
+for f is the best mean over shots; the last lines say the choice of each number of shots too.
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from repri.evaluation.evaluate import EvaluationConfig, evaluate, plan
+from repri.data.tasks import sample_tasks
+from repri.evaluation.evaluate import EvaluationConfig, Plan, evaluate, plan
 from repri.models import load_extractor
+from repri.models.extractor import FeatureExtractor
 
 BACKGROUND: dict[str, Any] = {"background": "both", "bias_over": "none"}
 ORIGINAL: dict[str, Any] = {"form": "original"}
@@ -45,7 +49,25 @@ def scales() -> list[dict[str, Any]]:
     return [{"temperature": tau, "background": background} for tau, background in forms]
 
 
-GRIDS = {"classifier": classifiers, "scale": scales}
+def biases() -> list[dict[str, Any]]:
+    """A discriminant's classifier from other biases on. K shots start from start_bias + shots_bias·(1 − 1/K):
+    the best one of each number of shots gives both."""
+    form = {"form": "discriminant", "shots_bias": 0.0}
+    return [form | {"start_bias": bias} for bias in (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)]
+
+
+GRIDS = {"classifier": classifiers, "scale": scales, "bias": biases}
+
+
+def thinned(planned: Plan, images: int) -> Plan:
+    """The same tasks' counts, drawn from every so-manieth image."""
+    few = planned.dataset.samples[:: max(1, len(planned.dataset) // images)][:images]
+    dataset, of = replace(planned.dataset, samples=few), planned.config
+    tasks = {
+        (shots, fold): sample_tasks(dataset, dataset.novel(fold), shots, of.tasks, of.runs, of.seed)
+        for shots, fold in planned.tasks
+    }
+    return replace(planned, dataset=dataset, tasks=tasks)
 
 
 def main() -> None:
@@ -58,27 +80,35 @@ def main() -> None:
     )
     parser.add_argument("--grid", choices=GRIDS, default="classifier")
     parser.add_argument("--size", type=int)
+    parser.add_argument("--images", type=int)
     parser.add_argument("--tasks", type=int, default=100)
     parser.add_argument("--shots", type=lambda text: tuple(map(int, text.split(","))), default=(1, 5))
     options = parser.parse_args()
     common = EvaluationConfig(
         root=options.root, split="train", shots=options.shots, size=options.size, runs=1, tasks=options.tasks, seed=1
     )
-    load = cache(lambda: load_extractor(options.extractor, options.weights, layers=options.layers))
+
+    @cache
+    def load(name: str) -> FeatureExtractor:
+        return load_extractor(name, options.weights, layers=options.layers)
+
     head = "".join(f"{f'{k}-shot':>7}" for k in options.shots)
     print(f"{options.tasks} training tasks a fold; mIoU {head} | base classes of fold 0 … 3, mean over shots")
-    scores = {}
+    scores = {}  # setting → [shots, folds] of the base classes
     for settings in GRIDS[options.grid]():
-        results = evaluate(plan(replace(common, settings=settings)), lambda fold: load())
+        planned = plan(replace(common, settings=settings))
+        planned = thinned(planned, options.images) if options.images else planned
+        results = evaluate(planned, lambda fold: load(options.extractor.replace("{fold}", str(fold))))
         folds = np.array([[fold["miou"] for fold in result["per_fold"].values()] for result in results.values()])
-        base = [np.delete(folds.mean(0), fold).mean() for fold in range(folds.shape[1])]
+        base = np.stack([np.delete(folds, fold, 1).mean(1) for fold in range(folds.shape[1])], 1)
         name = " ".join(f"{key}={value}" for key, value in settings.items())
         scores[name] = base
-        print(
-            f"{''.join(f'{x:7.1f}' for x in folds.mean(1))} | {''.join(f'{x:6.1f}' for x in base)}  {name}", flush=True
-        )
+        means = "".join(f"{x:6.1f}" for x in base.mean(0))
+        print(f"{''.join(f'{x:7.1f}' for x in folds.mean(1))} | {means}  {name}", flush=True)
     for fold in range(folds.shape[1]):
-        print(f"best for fold {fold}: {max(scores, key=lambda name: scores[name][fold])}")
+        print(f"best for fold {fold}: {max(scores, key=lambda name: scores[name][:, fold].mean())}")
+        for i, shots in enumerate(options.shots):
+            print(f"  at {shots}-shot: {max(scores, key=lambda name: scores[name][i, fold])}")
 
 
 if __name__ == "__main__":

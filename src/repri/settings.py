@@ -41,7 +41,7 @@ def parse(kind: type[T], values: Mapping[str, Any], where: str) -> T:
     Optimiser(rate=1.0)
     >>> parse(Optimiser, {"rat": 1}, "x.yaml")
     Traceback (most recent call last):
-    ValueError: x.yaml: unknown setting 'rat', did you mean 'rate'? Known: rate
+    ValueError: x.yaml: unknown setting 'rat', did you mean 'rate'?
     """
     from pydantic import ConfigDict, TypeAdapter, ValidationError
     from pydantic.dataclasses import dataclass
@@ -62,7 +62,8 @@ def _explain(kind: Any, problem: Any) -> str:
     path = [str(part) for part in problem["loc"]]
     if problem["type"] == UNKNOWN:
         known = [name.name for name in fields(kind)]
-        return f"unknown setting {path[-1]!r}{nearest(path[-1], known)} Known: {', '.join(known)}"
+        close = nearest(path[-1], known)
+        return f"unknown setting {path[-1]!r}{close}" + (f" Known: {', '.join(known)}" if close == "." else "")
     text = problem["msg"].removeprefix("Value error, ")
     outer = next((field for field in fields(kind) if path and field.name == path[0]), None)
     if outer is not None and len(path) > 1:  # somewhere inside: say what the whole should be

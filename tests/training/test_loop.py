@@ -269,6 +269,7 @@ def test_the_command(settings, config_file, tmp_path):
     assert "batch" not in str(done.exception)  # the other settings are not told
     done = runner.invoke(app, ["train", "--config", str(config_file), "--set", "epoch=3"])
     assert "did you mean 'epochs'" in str(done.exception)
+    assert "--set epoch" in str(done.exception)  # not only the file's name: it is not the file's mistake
     done = runner.invoke(app, ["train", "--config", str(config_file), "--set", "epochs=1"])
     assert done.exit_code == 0, done.output
     assert "model.safetensors" in done.output

@@ -39,7 +39,8 @@ def train(
     values |= {name: value for name, value in flags.items() if value is not None} | settings_of(set)
     if isinstance(values.get("output"), str):
         values["output"] = values["output"].replace("{fold}", str(values.get("fold", 0)))
-    resolved = parse(TrainConfig, values, str(config or "repri train"))
+    where = " ".join([str(config or "repri train"), *(f"--set {pair}" for pair in set or [])])
+    resolved = parse(TrainConfig, values, where)
     with world() as here:
         device = default_device()
         bars = Bars() if here.first else None

@@ -1,12 +1,12 @@
 """Which settings of an inference are best on base classes, for each fold: how the defaults of `clean` were chosen.
 
     python benchmarks/choose.py --root PASCAL --extractor NAME [--weights FILE] [--layers …] [--tasks 100] [--shots 1,5]
-        [--grid classifier|scale|bias] [--images 400]
+        [--grid classifier|scale|bias] [--images 15]
 
 `--grid scale` looks for the temperature and the background that fit features of another kind than those which the
 defaults were chosen for; `--grid bias` for where the bias of a discriminant's classifier starts.
 
-Tasks are drawn from the *training* images, with `--images` from so many of them, evenly over the list. What a fold may
+Tasks are drawn from the *training* images, with `--images` from so many of each class. What a fold may
 look at are the other folds' classes: so the score of a setting for fold f is its mean mIoU over the tasks of all folds
 but f; `{fold}` in the extractor's name is the fold whose tasks are drawn, which its labels must leave out. The choice
 for f is the best mean over shots; the last lines say the choice of each number of shots too.
@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from repri.data.index import class_index, class_lists
 from repri.data.tasks import sample_tasks
 from repri.evaluation.evaluate import EvaluationConfig, Plan, evaluate, plan
 from repri.models import load_extractor
@@ -60,9 +61,11 @@ GRIDS = {"classifier": classifiers, "scale": scales, "bias": biases}
 
 
 def thinned(planned: Plan, images: int) -> Plan:
-    """The same tasks' counts, drawn from every so-manieth image."""
-    few = planned.dataset.samples[:: max(1, len(planned.dataset) // images)][:images]
-    dataset, of = replace(planned.dataset, samples=few), planned.config
+    """As many tasks, drawn from so many images of each class, evenly over its list."""
+    whole, of = planned.dataset, planned.config
+    lists = class_lists(whole, class_index(whole)).values()
+    kept = {ids[i * len(ids) // images] for ids in lists for i in range(min(images, len(ids)))}
+    dataset = replace(whole, samples=tuple(sample for sample in whole.samples if sample.id in kept))
     tasks = {
         (shots, fold): sample_tasks(dataset, dataset.novel(fold), shots, of.tasks, of.runs, of.seed)
         for shots, fold in planned.tasks

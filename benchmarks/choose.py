@@ -9,7 +9,8 @@ defaults were chosen for; `--grid bias` for where the bias of a discriminant's c
 Tasks are drawn from the *training* images, with `--images` from so many of each class. What a fold may
 look at are the other folds' classes: so the score of a setting for fold f is its mean mIoU over the tasks of all folds
 but f; `{fold}` in the extractor's name is the fold whose tasks are drawn, which its labels must leave out. The choice
-for f is the best mean over shots; the last lines say the choice of each number of shots too.
+for f is the best mean over shots; the last lines say the choice of each number of shots too, and the scores of all
+settings in their order.
 """
 
 from __future__ import annotations
@@ -111,7 +112,9 @@ def main() -> None:
     for fold in range(folds.shape[1]):
         print(f"best for fold {fold}: {max(scores, key=lambda name: scores[name][:, fold].mean())}")
         for i, shots in enumerate(options.shots):
-            print(f"  at {shots}-shot: {max(scores, key=lambda name: scores[name][i, fold])}")
+            every = {name: score[i, fold] for name, score in scores.items()}
+            listed = " ".join(f"{score:.1f}" for score in every.values())
+            print(f"  at {shots}-shot: {max(every, key=every.__getitem__)} ({listed})")
 
 
 if __name__ == "__main__":

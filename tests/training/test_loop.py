@@ -15,9 +15,13 @@ from typer.testing import CliRunner
 
 from repri.cli import app
 from repri.data.scenes import make_dataset
+from repri.distributed import World
 from repri.models import load_extractor
+from repri.models.heads import load_head
 from repri.settings import parse, read_yaml
 from repri.training import TrainConfig, prepare, train
+from repri.training.estimate import measure
+from repri.training.loop import _stop_signal
 from repri.training.network import build_trainee
 from repri.training.state import Progress, save_state
 from tests.processes import launcher, no_more_than
@@ -107,9 +111,10 @@ def test_sigterm_saves_and_says_so(config_file, tmp_path):
     assert len(progress["losses"]) == progress["step"]
 
 
-def test_two_processes_train_what_one_trains(settings, config_file, tmp_path):
-    """The same global batch: norms and losses look at all of it."""
-    options = ("--set", "dropout=0", "--set", "network=filters", "--set", "head=psp")
+@pytest.mark.parametrize("batch", [4, 2])
+def test_two_processes_train_what_one_trains(batch, settings, config_file, tmp_path):
+    """The same global batch, be it one image each: norms and losses look at all of it."""
+    options = ("--set", "dropout=0", "--set", "network=filters", "--set", "head=psp", "--set", f"batch={batch}")
     for name, processes in (("one", 1), ("two", 2)):
         code, _, errors = launch(config_file, "--output", tmp_path / name, *options, processes=processes)
         assert code == 0, errors
@@ -281,3 +286,82 @@ def test_the_command(settings, config_file, tmp_path):
     done = runner.invoke(app, ["evaluate", "--data", settings["data"], "--extractor", model, *options])
     assert done.exit_code == 0, done.output
     assert "mean" in done.output
+
+
+def test_a_disk_that_is_full_ends_the_log_and_not_the_run(settings, monkeypatch, tmp_path):
+    event_file_writer = pytest.importorskip("tensorboardX.event_file_writer")
+    written = []
+
+    def write(self, event):
+        written.append(event)
+        if len(written) > 3:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(event_file_writer.EventsWriter, "write_event", write)
+    with pytest.warns(UserWarning, match="TensorBoard's log ends here, it cannot be written: No space left"):
+        train(prepare(TrainConfig(**settings | {"epochs": 5})))
+    assert len(written) == 4  # it is not tried again
+    assert (tmp_path / "run" / "model.safetensors").exists()
+
+
+def test_epochs_that_cannot_be_told_apart(settings, monkeypatch, tmp_path):
+    """Where no score can be had, the last network is kept."""
+    monkeypatch.setattr("repri.training.loop._base_miou", lambda table: float("nan"))
+    plan = prepare(TrainConfig(**settings))
+    assert train(plan).best == float("-inf")
+    head, _ = load_head(tmp_path / "run" / "model.safetensors")
+    assert all(torch.equal(value, plan.trainee.head.state_dict()[key]) for key, value in head.state_dict().items())
+
+
+def test_another_frozen_network_does_not_resume(settings, tmp_path):
+    """Under the same name as before."""
+    for name, seed in (("first", 1), ("second", 2)):
+        train(prepare(TrainConfig(**settings | {"output": str(tmp_path / name), "epochs": 1, "seed": seed})))
+    path = tmp_path / "network.safetensors"
+    path.write_bytes((tmp_path / "first" / "model.safetensors").read_bytes())
+    changes = settings | {"network": str(path), "epochs": 1}
+    train(prepare(TrainConfig(**changes)))
+    train(prepare(TrainConfig(**changes)), resume=True)
+    path.write_bytes((tmp_path / "second" / "model.safetensors").read_bytes())
+    with pytest.raises(ValueError, match="with another frozen network or teacher"):
+        train(prepare(TrainConfig(**changes)), resume=True)
+
+
+def test_what_is_there_is_not_written_over(settings, tmp_path):
+    folder = tmp_path / "run"
+    train(prepare(TrainConfig(**settings | {"epochs": 1})))
+    (folder / ".123-456.pt").write_bytes(b"half of a checkpoint")
+    train(prepare(TrainConfig(**settings | {"epochs": 1})), resume=True)
+    assert not (folder / ".123-456.pt").exists()
+    (folder / "last.pt").unlink()
+    with pytest.raises(ValueError, match="holds a run already"):
+        train(prepare(TrainConfig(**settings | {"epochs": 1})))
+
+
+def test_a_run_that_was_stopped_before_it_saved_begins_again(settings, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.yaml").write_text("epochs: 2\n")
+    assert train(prepare(TrainConfig(**settings)), resume=True).epoch == 2
+
+
+def test_signals_that_come_twice():
+    """A scheduler's SIGTERM may reach a process again through torchrun; only Ctrl-C insists."""
+    before = signal.getsignal(signal.SIGTERM)
+    with _stop_signal() as stopping:
+        assert not stopping()
+        for _ in range(2):
+            signal.raise_signal(signal.SIGTERM)
+        assert stopping()
+    assert signal.getsignal(signal.SIGTERM) == before
+    with _stop_signal() as stopping:
+        signal.raise_signal(signal.SIGINT)
+        assert stopping()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_a_store_that_is_too_small_is_noticed_by_the_dry_run(settings, monkeypatch):
+    monkeypatch.setenv("REPRI_STORE_GB", "0.01")
+    plan = prepare(TrainConfig(**settings | {"size": 112}))
+    with pytest.raises(ValueError, match=r"features of 30 images take 0\.012 GB, the store may hold 0\.01 GB"):
+        measure(plan, World())

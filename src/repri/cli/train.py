@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,7 +39,8 @@ def train(
     values = read_yaml(config) if config else {}
     values |= {name: value for name, value in flags.items() if value is not None} | settings_of(set)
     if isinstance(values.get("output"), str):
-        values["output"] = values["output"].replace("{fold}", str(values.get("fold", 0)))
+        held_out = values.get("fold", 0)
+        values["output"] = values["output"].replace("{fold}", "-all" if held_out is None else str(held_out))
     where = " ".join([str(config or "repri train"), *(f"--set {pair}" for pair in set or [])])
     resolved = parse(TrainConfig, values, where)
     with world() as here:
@@ -49,6 +51,8 @@ def train(
             with bars or nullcontext():
                 plan = prepare(resolved, here, counting(bars), device)
                 plan.check_folder(resume)
+                if plan.skipped and here.first:
+                    typer.echo(f"left out, cannot be read: {', '.join(plan.skipped)}", err=True)
                 choose = resolved.protocol == "official" and resolved.stepwise
                 select = _episodic(resolved, here, device) if choose else None
                 if dry_run:
@@ -67,9 +71,7 @@ def train(
             print_plan(plan)
             typer.echo(measured)
         elif here.first:
-            if plan.skipped:
-                typer.echo(f"left out, cannot be read: {', '.join(plan.skipped)}")
-            best = f"best {done.best:.1f}, " if resolved.protocol != "paper" else ""
+            best = f"best {done.best:.1f}, " if resolved.protocol != "paper" and done.best > -inf else ""
             typer.echo(f"{best}written: {plan.folder / 'model.safetensors'}")
 
 

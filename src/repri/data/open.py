@@ -40,8 +40,8 @@ def open_dataset(
     if str(name) in ("pascal", "coco"):
         if root is None:
             raise ValueError(f"{name} needs --root, the folder that `repri data get {name} --root FOLDER` fills")
-        return _open_known(str(name), _checked_root(Path(root), str(name)), split, protocol)
-    return _open_yaml(_checked_yaml(name), None if root is None else Path(root), split)
+        return _open_known(str(name), _checked_root(Path(root).expanduser(), str(name)), split, protocol)
+    return _open_yaml(_checked_yaml(name), None if root is None else Path(root).expanduser(), split)
 
 
 def splits_of(name: str | Path) -> tuple[str, ...]:
@@ -56,7 +56,7 @@ def splits_of(name: str | Path) -> tuple[str, ...]:
 
 
 def _checked_yaml(name: str | Path) -> Path:
-    path = scenes_file() if str(name) == "scenes" else Path(name)
+    path = scenes_file() if str(name) == "scenes" else Path(name).expanduser()
     if path.suffix not in (".yaml", ".yml"):
         raise ValueError(
             f"no data set named {str(name)!r}: give pascal, coco, scenes or a YAML file that describes yours"

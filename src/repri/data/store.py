@@ -203,8 +203,8 @@ class FeatureStore:
         each = features[0].numel() * features.element_size()
         if each * images > self.budget:
             raise ValueError(
-                f"features of {images} images take {each * images / 1e9:.1f} GB, the store may hold "
-                f"{self.budget / 1e9:.1f} GB: set REPRI_STORE_GB, or take fewer tasks or layers"
+                f"features of {images} images take {each * images / 1e9:.3g} GB, the store may hold "
+                f"{self.budget / 1e9:.3g} GB: set REPRI_STORE_GB, or take fewer tasks or layers"
             )
         kept = [(self, features)]
         if self._under is not None and below is not None:

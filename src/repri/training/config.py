@@ -109,7 +109,8 @@ class TrainConfig:
         return self.head != "discriminant"
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch", "accumulate", "width", "upsample", "loss_stride", "thin", "validate_every"):
+        counts = ("epochs", "batch", "accumulate", "width", "upsample", "loss_stride", "thin", "validate_every")
+        for name in (*counts, "min_pixels", "selection_tasks"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         weights = ("weight_decay", "mixup", "teacher_weight", "label_weight")
@@ -129,6 +130,8 @@ class TrainConfig:
             raise ValueError("a teacher is for a compact-… or pspnet-…, without mixup")
         if self.label_weight == 0 and self.protocol == "official":
             raise ValueError("label_weight: 0 leaves nothing for the official choice of the best epoch: take clean")
+        if self.protocol == "official" and self.fold is None and self.stepwise:
+            raise ValueError("fold: official chooses the best epoch by the classes that a fold tests: name one")
         if self.head == "discriminant" and self.epochs != 1:
             raise ValueError(f"head: a discriminant is computed in one pass, set epochs: 1, got {self.epochs}")
         if self.thin > 1 and self.loss_stride > 1:

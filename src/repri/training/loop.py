@@ -14,7 +14,7 @@ import math
 import signal
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -33,7 +33,7 @@ from .discriminant import fit_discriminant
 from .network import HeadTrainee, Trainee, square, upsampled
 from .norm import synchronise
 from .plan import Plan
-from .state import Progress, load_state, save_config, save_state, write_log
+from .state import Progress, load_state, remove_leftovers, save_config, save_state, write_log
 from .watch import Watcher
 
 __all__ = ["Stopped", "build_optimiser", "loss_of", "rate", "thinned", "train", "update", "validate"]
@@ -43,6 +43,8 @@ class Stopped(Exception):
     """The run was asked to stop, and saved where it was."""
 
 
+PATIENCE = 30.0
+"""Seconds for saving, between a SIGTERM and one that is not held back."""
 Report = Callable[[str, int, int, str], None]
 """Called with what is being done, how far, of how much, and figures to show."""
 Select = Callable[[Trainee], float]
@@ -66,13 +68,13 @@ def train(
     optimiser = build_optimiser(trainee, config)
     progress = Progress()
     plan.check_folder(resume)
-    if resume:
+    if resume and (plan.folder / "last.pt").exists():  # else it was stopped before there was anything to save
         progress, model, before = load_state(plan.folder, config, plan.identity)
         trainee.load_state_dict(model)
         optimiser.load_state_dict(before)
     fill_store(plan, world, report)
-    watcher = Watcher(plan, world.first)
     if world.first:
+        remove_leftovers(plan.folder)
         save_config(plan.folder, config)
 
     def save() -> None:
@@ -82,11 +84,12 @@ def train(
     if isinstance(trainee, HeadTrainee) and isinstance(trainee.head, Discriminant):
         if progress.epoch == 0:
             fit_discriminant(plan, trainee, world, report, device)
-            _end_epoch(plan, trainee, progress, world, report, select, watcher, device)
+            with closing(Watcher(plan, world.first)) as watcher:
+                _end_epoch(plan, trainee, progress, world, report, select, watcher, device)
             progress.epoch = 1
             save()
         return progress
-    with _stop_signal() as stopping:
+    with _stop_signal() as stopping, closing(Watcher(plan, world.first)) as watcher:
         saved = time.monotonic()
         while progress.epoch < config.epochs:
             trainee.train()
@@ -116,6 +119,7 @@ def train(
                     save()
                     saved = time.monotonic()
                 if stop:
+                    world.wait()  # torchrun ends the others as soon as one is gone, the one that saves among them
                     raise Stopped(f"stopped and saved after step {iteration + 1} of {plan.steps}")
             save()  # validation may be long
             _end_epoch(plan, trainee, progress, world, report, select, watcher, device)
@@ -299,8 +303,8 @@ def _end_epoch(
             score = select(trainee)
         row["selected_by"] = score
         watcher.epoch(row, trainee)
-        if score > progress.best:
-            progress.best = score
+        if score > progress.best or math.isnan(score):  # of what cannot be told apart, the last
+            progress.best = max(progress.best, score)
             if world.first:
                 trainee.export(plan.folder / "model.safetensors")
         if report:
@@ -326,12 +330,16 @@ def _seed(seed: int, iteration: int, rank: int) -> int:
 
 @contextmanager
 def _stop_signal() -> Generator[Callable[[], bool]]:
-    """Whether SIGTERM or Ctrl-C came; what comes twice is not held back."""
-    asked, before = [], {}
+    """Whether SIGTERM or Ctrl-C came. A second Ctrl-C is not held back, nor a SIGTERM some time after the first:
+    torchrun and schedulers send it twice at once."""
+    asked: list[float] = []
+    before: dict[int, Any] = {}
 
     def remember(number: int, frame: Any) -> None:
-        asked.append(number)
-        signal.signal(number, before[number])
+        asked.append(time.monotonic())
+        if len(asked) > 1 and (number == signal.SIGINT or asked[-1] - asked[0] > PATIENCE):
+            signal.signal(number, before[number])
+            signal.raise_signal(number)
 
     try:
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -19,11 +19,12 @@ from repri.models.checkpoints import Checkpoint, read_checkpoint, save_checkpoin
 from repri.models.discriminant import Discriminant
 from repri.models.extractor import IMAGENET, FeatureExtractor, InputRule, NetworkExtractor
 from repri.models.heads import AnyHead, Head, save_head
-from repri.models.load import BACKBONES, build_backbone, find_weights, load_checkpoint, load_extractor
+from repri.models.load import BACKBONES, WHOLE, build_backbone, find_weights, load_checkpoint, load_extractor
 from repri.models.mobile import CompactNet, MobileNet
 from repri.models.pspnet import PSPNet
 from repri.models.resnet import ResNet
 from repri.models.vgg import VGG16
+from repri.settings import nearest
 
 from .config import TrainConfig
 
@@ -172,6 +173,10 @@ class HeadTrainee(Trainee):
 def build_trainee(config: TrainConfig, classes: int, device: str = "cpu") -> Trainee:
     """``classes``: of the base training, background included. The random start is the seed's, set before."""
     whole = config.network.startswith(("pspnet-", "compact-"))
+    if whole and config.network not in WHOLE:
+        raise ValueError(
+            f"no network named {config.network!r}{nearest(config.network, WHOLE)} Known: {', '.join(WHOLE)}"
+        )
     if config.head == "discriminant" and (whole or config.freeze != "backbone" or config.upsample != 1):
         raise ValueError(
             "head: a discriminant sits on a frozen extractor (hub:…, distilled, resnet50 …, or a trained one): "

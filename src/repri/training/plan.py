@@ -58,8 +58,9 @@ class Plan:
 
     @property
     def identity(self) -> str:
-        """Hash of the classes and of the names of all images, in their order."""
-        parts = (self.classes, self.examples.ids, self.validation.ids)
+        """Hash of the classes, of the names of all images in their order, and of what is frozen and the teacher."""
+        networks = [store.extractor.fingerprint for _, store, _ in self.frozen()]
+        parts = (self.classes, self.examples.ids, self.validation.ids, networks)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
     def frozen(self) -> list[tuple[str, FeatureStore, list[Path]]]:
@@ -85,10 +86,10 @@ class Plan:
 
     def check_folder(self, resume: bool) -> None:
         """A run must not write over another, and cannot go on where there is none."""
-        there = (self.folder / "last.pt").exists()
-        if resume and not there:
+        there, begun = (self.folder / "last.pt").exists(), (self.folder / "config.yaml").exists()
+        if resume and not there and not begun:
             raise ValueError(f"there is nothing to resume: {self.folder / 'last.pt'} does not exist")
-        if there and not resume:
+        if not resume and (there or (self.folder / "model.safetensors").exists()):
             raise ValueError(f"{self.folder} holds a run already: go on with --resume, or choose another folder")
 
 
@@ -104,8 +105,9 @@ def prepare(
         raise ValueError(
             f"a batch of {config.batch} cannot be shared by {world.size} processes in {config.accumulate} parts each"
         )
-    if config.stepwise and config.batch // (world.size * config.accumulate) < 2:
-        raise ValueError("each part of a batch needs two images, for the norms: fewer parts, or a larger batch")
+    together = config.accumulate * (world.size if config.mixup > 0 else 1)  # norms look at all processes, mixup at one
+    if config.stepwise and config.batch // together < 2:
+        raise ValueError("each part of a batch needs two images, for norms and mixup: fewer parts, or a larger batch")
     check_writable(Path(config.output).expanduser() / "last.pt")
     splits = splits_of(config.data)
     dataset = open_dataset(config.data, config.root, "train", config.protocol)
@@ -115,6 +117,11 @@ def prepare(
         raise ValueError(
             f"{dataset.name}, fold {config.fold}: {len(base)} classes to train on, there must be 1 to {MOST_CLASSES}; "
             "fold: null holds none out, classes: […] names them"
+        )
+    if config.protocol == "official" and config.smoothing * (len(base) + 1) > len(base):
+        raise ValueError(
+            f"smoothing: official spreads it over {len(base)} other classes, {config.smoothing} takes more than all "
+            f"from a label: at most {len(base) / (len(base) + 1):.3g}"
         )
     torch.manual_seed(config.seed)
     trainee = build_trainee(config, len(base) + 1, device)
@@ -185,7 +192,7 @@ def prepare(
         trainee,
         examples(dataset, config.images, config.protocol if config.stepwise else "none", trained_on),
         examples(held_out, config.validation_images, "none", store),
-        skipped,
+        list(dict.fromkeys(skipped)),
     )
     if not config.stepwise:
         return plan

@@ -16,9 +16,9 @@ from repri.files import atomic
 
 from .config import TrainConfig
 
-__all__ = ["Progress", "load_state", "save_config", "save_state", "write_log"]
+__all__ = ["Progress", "load_state", "remove_leftovers", "save_config", "save_state", "write_log"]
 
-FORMAT = "repri-training-2"
+FORMAT = "repri-training-3"
 HARMLESS = ("output", "root", "save_minutes", "skip_unreadable")
 """Settings that may differ when a run goes on."""
 
@@ -87,8 +87,17 @@ def load_state(folder: Path, config: TrainConfig, examples: str) -> tuple[Progre
                 "resume with the same settings, or start in another folder"
             )
     if content["examples"] != examples:
-        raise ValueError(f"{path} was trained on other images than those that are here: resume with the same data")
+        raise ValueError(
+            f"{path} was trained on other images, or with another frozen network or teacher, than those that are here: "
+            "resume with the same ones"
+        )
     return progress, content["model"], content["optimiser"]
+
+
+def remove_leftovers(folder: Path) -> None:
+    """What a run that was killed while it wrote has left."""
+    for path in folder.glob(".[0-9]*-[0-9]*.*"):
+        path.unlink(missing_ok=True)
 
 
 def save_config(folder: Path, config: TrainConfig) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import time
+import warnings
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,32 +32,32 @@ class Watcher:
         self.plan, self.active, self.board = plan, active, None
         if active:
             try:
-                from tensorboardX import SummaryWriter
+                import tensorboardX  # noqa: F401
             except ImportError:
                 return
-            self.board = SummaryWriter(str(plan.folder / "tensorboard"))
+            self.board = Board(plan.folder / "tensorboard")
+
+    def close(self) -> None:
+        if self.board is not None:
+            self.board.close()
 
     def step(self, iteration: int, loss: float, lr: float) -> None:
         if self.board is not None and iteration % 10 == 0:
-            self.board.add_scalar("loss", loss, iteration)
-            self.board.add_scalar("lr", lr, iteration)
+            self.board.scalars({"loss": loss, "lr": lr}, iteration)
 
     def epoch(self, row: dict[str, Any], trainee: Trainee) -> None:
         if not self.active:
             return
         if self.board is not None:
-            for name in ("base_miou", "teacher_cosine"):
-                if row[name] != "":
-                    self.board.add_scalar(name, row[name], row["step"])
-            self.board.flush()
+            measured = {name: row[name] for name in ("base_miou", "teacher_cosine") if row[name] != ""}
+            self.board.scalars(measured, row["step"])
         if trainee.last is None:
             return
         picture = self._predictions(trainee)
         with atomic(self.plan.folder / "samples" / f"epoch-{row['epoch']:03}.png") as temporary:
             Image.fromarray(picture).save(temporary)
         if self.board is not None:
-            self.board.add_image("picture, truth, prediction", picture, row["step"], dataformats="HWC")
-            self.board.flush()
+            self.board.picture("picture, truth, prediction", picture, row["step"])
 
     def _predictions(self, trainee: Trainee) -> np.ndarray:
         """Rows of picture, truth and prediction, in colours of the classes."""
@@ -72,6 +76,54 @@ class Watcher:
             tiles = [Image.fromarray(image)] + [Image.fromarray(_coloured(m[:height, :width])) for m in maps]
             rows.append(np.concatenate([np.asarray(tile.resize((SIDE, SIDE))) for tile in tiles], 1))
         return np.concatenate(rows)
+
+
+class Board:
+    """TensorBoard's log, written at once: the library's own writer does it in a thread that a full disk ends, and then
+    waits for it forever. What cannot be written ends the log, not the run."""
+
+    def __init__(self, folder: Path):
+        from tensorboardX.event_file_writer import EventsWriter
+
+        self.writer = None
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self.writer = EventsWriter(str(folder / "events"))
+        except OSError as error:
+            self._give_up(error)
+
+    def scalars(self, values: dict[str, float], step: int) -> None:
+        from tensorboardX.summary import scalar
+
+        for name, value in values.items():
+            self._write(scalar(name, value), step)
+
+    def picture(self, name: str, picture: np.ndarray, step: int) -> None:
+        from tensorboardX.summary import image
+
+        self._write(image(name, picture, dataformats="HWC"), step)
+
+    def _write(self, summary: Any, step: int) -> None:
+        from tensorboardX.proto import event_pb2
+
+        event = getattr(event_pb2, "Event")(summary=summary, wall_time=time.time(), step=step)  # noqa: B009
+        if self.writer is None:
+            return
+        try:
+            self.writer.write_event(event)
+            self.writer.flush()
+        except OSError as error:
+            self._give_up(error)
+
+    def close(self) -> None:
+        writer, self.writer = self.writer, None
+        if writer is not None:
+            with suppress(OSError):
+                writer.close()
+
+    def _give_up(self, error: OSError) -> None:
+        self.close()
+        warnings.warn(f"TensorBoard's log ends here, it cannot be written: {error.strerror or error}", stacklevel=4)
 
 
 def _coloured(labels: np.ndarray) -> np.ndarray:

@@ -181,3 +181,18 @@ def test_the_weights_command(tmp_path):
         "which is not resnet101-deep"
         in repri(tmp_path, "weights", "import", str(tmp_path / "file.pth"), "resnet101-deep").stderr
     )
+
+
+def test_what_weights_files_hold(tmp_path):
+    from repri.models.embedded import EMBEDDED
+    from repri.models.heads import Head, save_head
+
+    done = repri(tmp_path, "weights", "check", str(EMBEDDED))
+    assert "holds    compact-efficientnet_lite0" in done.stdout
+    path = tmp_path / "head.safetensors"
+    save_head(path, Head(8, "conv", 4), {"name": "filters", "seen": ("cat",)})
+    done = repri(tmp_path, "weights", "check", str(path))
+    assert "conv head on filters" in done.stdout, done.stderr
+    assert "with labels of cat" in done.stdout
+    done = repri(tmp_path, "weights", "import", str(EMBEDDED), "efficientnet_lite0", "--set", "bn_eps=1e-3")
+    assert "known as it is, without --set" in done.stderr

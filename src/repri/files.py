@@ -13,13 +13,16 @@ from pathlib import Path
 
 import platformdirs
 
-__all__ = ["atomic", "cache_folder", "check_writable", "new_folder"]
+__all__ = ["atomic", "cache_folder", "check_cache", "check_writable", "new_folder"]
 
 
 def cache_folder() -> Path:
     """The user cache; ``REPRI_CACHE`` overrides it."""
-    cache = os.environ.get("REPRI_CACHE") or platformdirs.user_cache_dir("repri", appauthor=False)
-    return Path(cache).expanduser()
+    try:
+        cache = os.environ.get("REPRI_CACHE") or platformdirs.user_cache_dir("repri", appauthor=False)
+        return Path(cache).expanduser()
+    except RuntimeError:  # a user without a home
+        return Path(tempfile.gettempdir()) / f"repri-{os.getuid()}"
 
 
 @contextmanager
@@ -56,6 +59,17 @@ def new_folder(path: Path) -> Generator[Path]:
         os.replace(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def check_cache() -> None:
+    """Raise a one-sentence ValueError if the cache cannot be written; to be called before long work that needs it."""
+    try:
+        check_writable(cache_folder() / "x")
+    except ValueError as error:
+        reason = getattr(error.__cause__, "strerror", None) or error
+        raise ValueError(
+            f"the cache {cache_folder()} cannot be written ({reason}): set REPRI_CACHE to a folder that can"
+        ) from None
 
 
 def check_writable(path: Path) -> None:

@@ -4,8 +4,11 @@ import os
 import subprocess
 import sys
 import time
+import warnings
 
 import pytest
+
+from repri.cli import main
 
 
 def repri(*arguments, **environment):
@@ -66,3 +69,16 @@ def test_progress_is_told_in_a_log_file(monkeypatch, capsys):
         monkeypatch.setattr(common, "SILENCE", 0.0)
         bars.show("features", 3, 0)
     assert capsys.readouterr().err.splitlines() == ["training: 10 of 10 loss [1.0]", "features: 3 of ?"]
+
+
+def test_home_is_found_where_shells_leave_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # which main replaces
+    monkeypatch.setattr("sys.argv", ["repri", "weights", "check", "~/none.safetensors"])
+    with pytest.raises(SystemExit):
+        main()
+    assert f"{tmp_path}/none.safetensors" in capsys.readouterr().err
+    monkeypatch.setattr("sys.argv", ["repri", "demo", "--output=~/x.jpg"])
+    with pytest.raises(SystemExit):
+        main()
+    assert f"got '{tmp_path}/x.jpg'" in capsys.readouterr().err

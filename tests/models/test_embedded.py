@@ -1,12 +1,14 @@
 """The model that comes with the package."""
 
 import hashlib
+import subprocess
+import sys
 
 import pytest
 import torch
 from typer.testing import CliRunner
 
-from repri import load_extractor
+from repri import Segmenter, load_extractor
 from repri.cli import app
 from repri.data.folds import PASCAL
 from repri.models import embedded
@@ -91,9 +93,13 @@ def test_a_damaged_file(elsewhere):
     sentence = f"is damaged: its sha256 is {found[:16]}…, expected {embedded.SHA256[:16]}…: install repri again"
     with pytest.raises(ValueError, match=sentence):
         load_extractor()
-    done = CliRunner().invoke(app, ["info"])
-    assert done.exit_code != 0
-    assert "Traceback" not in done.output
+    for command in ("info", "demo", "evaluate"):
+        script = f"""import sys; from pathlib import Path; from repri.models import embedded; from repri.cli import main
+embedded.EMBEDDED = Path({str(elsewhere)!r}); sys.argv = ["repri", {command!r}]; main()"""
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=elsewhere.parent)
+        assert done.returncode == 1, done.stderr
+        assert sentence in done.stderr
+        assert done.stderr.count("\n") == 1
 
 
 def test_a_damaged_head(tmp_path, monkeypatch):
@@ -104,6 +110,14 @@ def test_a_damaged_head(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"discriminants\.safetensors is damaged.*install repri again"):
         load_extractor()
     assert load_extractor("distilled").channels == 384
+
+
+def test_what_an_extractor_may_be_called(tmp_path):
+    with pytest.raises(ValueError, match=r"nothing\.safetensors"):
+        load_extractor(tmp_path / "nothing.safetensors")
+    for call in (load_extractor, Segmenter):
+        with pytest.raises(ValueError, match="an extractor has a name, such as 'default' or a file's, got NoneType"):
+            call(None)
 
 
 def test_a_missing_file(elsewhere):

@@ -61,11 +61,17 @@ def _show_warning(message: Warning | str, category: type[Warning], filename: str
         _PLAIN(message, category, filename, *place, **more)
 
 
+def _from_home(argument: str) -> str:
+    """``~`` where shells leave it: in quotes, and in --name=~/folder."""
+    name, equals, value = argument.partition("=") if argument.startswith("-") else ("", "", argument)
+    return f"{name}{equals}{os.path.expanduser(value)}"
+
+
 def main() -> None:
     """A user's mistake is one sentence on stderr and exit code 1; REPRI_DEBUG=1 shows the traceback."""
     warnings.showwarning = _show_warning  # ty: ignore[invalid-assignment]
     try:
-        app()
+        app([_from_home(argument) for argument in sys.argv[1:]])
     except (ValueError, ImportError, OSError) as error:
         if os.environ.get("REPRI_DEBUG"):
             raise

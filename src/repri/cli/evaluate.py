@@ -47,8 +47,9 @@ def evaluate(
     from repri.evaluation.evaluate import EvaluationConfig, plan
     from repri.evaluation.evaluate import evaluate as run
     from repri.evaluation.results import save_result
-    from repri.files import check_writable
+    from repri.files import check_cache, check_writable
     from repri.memory import reuse_memory
+    from repri.models import load_extractor
     from repri.settings import parse, read_yaml
 
     flags = {
@@ -91,12 +92,15 @@ def evaluate(
     for k in resolved.shots:
         if path := _path(output, k, several):
             check_writable(path)
+    check_cache()
     reuse_memory()
     with world() as here:
         bars = Bars() if here.first else None
         extractors = _extractors(resolved) if resolved.extractor is not None else None
         if extractors and "{fold}" not in f"{resolved.extractor} {resolved.weights}":
             extractors(0)  # whichever fold: a wrong name shall not wait until masks are counted
+        elif extractors is None:
+            load_extractor("default")  # of which a form will be taken: nor shall a damaged file
         with bars or nullcontext():
             planned = plan(resolved, counting(bars))
             results = run(planned, extractors or _extractors(planned.config), here, _report(bars) if bars else None)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -87,6 +88,8 @@ def import_weights(
     name = name or file.stem
     if "/" in name or name.startswith("."):
         raise ValueError(f"{name!r} is no name for weights: give one without slashes")
+    if architecture and name in KNOWN:
+        raise ValueError(f"{name} is known as it is, without --set: give the file another name")
     if architecture:
         path = weights_folder() / f"{name}.safetensors"
         save_checkpoint(path, checkpoint.state, checkpoint.config | architecture)
@@ -114,19 +117,40 @@ def check(file: Annotated[Path, typer.Argument(help="Any weights file.")]) -> No
     """Say what a weights file holds, or why it cannot be used."""
     from repri.download import file_sha256
     from repri.models.checkpoints import read_checkpoint
-    from repri.models.load import load_checkpoint
+    from repri.models.heads import is_head, load_head
+    from repri.models.load import load_checkpoint, whole_name
 
+    if is_head(file):
+        head, base = load_head(file)
+        rows = {
+            "kind": "repri-head",
+            "holds": f"{head.options['kind']} head on {base['name']}",
+            "options": ", ".join(f"{k}={v}" for k, v in head.options.items() if k != "kind"),
+            "trained": _labels(base),
+            "values": f"{sum(tensor.numel() for tensor in head.state_dict().values()) / 1e6:.1f} million",
+            "sha256": file_sha256(file),
+        }
+        _print(rows)
+        return
     checkpoint = read_checkpoint(file)
     load_checkpoint(checkpoint)
     values = sum(tensor.numel() for tensor in checkpoint.state.values())
     told = ("backbone", "seen")
     rows = {
         "kind": checkpoint.kind,
-        "holds": f"{'PSPNet on ' if checkpoint.complete else ''}{checkpoint.config['backbone']}",
+        "holds": whole_name(checkpoint) if checkpoint.complete else checkpoint.config["backbone"],
         "options": ", ".join(f"{k}={v}" for k, v in checkpoint.config.items() if k not in told) or "-",
-        "trained": f"with labels of {', '.join(checkpoint.config.get('seen', ())) or 'nothing that it tells'}",
+        "trained": _labels(checkpoint.config),
         "values": f"{values / 1e6:.1f} million in {len(checkpoint.state)} tensors",
         "sha256": file_sha256(file),
     }
+    _print(rows)
+
+
+def _labels(facts: Mapping[str, Any]) -> str:
+    return f"with labels of {', '.join(facts.get('seen', ())) or 'nothing that it tells'}"
+
+
+def _print(rows: Mapping[str, str]) -> None:
     for key, value in rows.items():
         typer.echo(f"{key:8} {value}")

@@ -49,7 +49,7 @@ ids; colours of a map."""
 
 def read_image(path: Path | str, max_pixels: int = MAX_PIXELS) -> np.ndarray:
     """The picture in a file as [H, W, 3] uint8, RGB."""
-    return to_rgb(_open(Path(path), max_pixels))
+    return to_rgb(_open(Path(path).expanduser(), max_pixels))
 
 
 def to_rgb(image: Image.Image) -> np.ndarray:
@@ -115,7 +115,7 @@ def read_mask(
     A palette's colours are never looked at, only its indices; ``colours`` maps (r, g, b) → id for
     masks painted in RGB.
     """
-    path = Path(path)
+    path = Path(path).expanduser()
     values = _read_npy(path) if path.suffix == ".npy" else _mask_values(path, colours, max_pixels)
     if values.ndim == 3:
         return _ids_of_colours(path, values, colours)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -69,7 +70,7 @@ def class_index(
         counts[i] = row
         if progress:
             progress(i + 1, len(dataset))
-    with atomic(path) as temporary, temporary.open("wb") as file:
+    with suppress(ValueError), atomic(path) as temporary, temporary.open("wb") as file:  # else it is counted again
         np.save(file, counts)
     return ClassIndex(classes, counts, fingerprint)
 

@@ -52,18 +52,22 @@ def _load_library() -> tuple[ctypes.CDLL | None, str]:
         return None, "no C compiler (cc, gcc or clang) found"
     source = SOURCE.read_bytes()
     key = hashlib.sha256(source + repr((compiler, COMMON_FLAGS, FLAG_CHOICES, _processor())).encode()).hexdigest()
-    folder = Path(os.environ.get("REPRI_CACHE") or platformdirs.user_cache_dir("repri", appauthor=False))
-    folder = folder.expanduser().resolve()
-    path = folder / f"kernel-{key[:16]}.so"
     try:
+        cache = os.environ.get("REPRI_CACHE") or platformdirs.user_cache_dir("repri", appauthor=False)
+        folder = Path(cache).expanduser().resolve()
+        path = folder / f"kernel-{key[:16]}.so"
         if path.exists():
             try:
                 return _declare(ctypes.CDLL(str(path))), str(path)
             except (OSError, AttributeError):
                 pass  # damaged: build it again
-        path = _build(compiler, path)
-        return _declare(ctypes.CDLL(str(path))), str(path)
-    except (OSError, AttributeError, subprocess.SubprocessError) as error:
+        built = _build(compiler, path)
+        library = _declare(ctypes.CDLL(str(built)))
+        if built == path:
+            return library, str(path)
+        shutil.rmtree(built.parent, ignore_errors=True)
+        return library, f"built for this process alone: {folder} cannot be written"
+    except (RuntimeError, OSError, AttributeError, subprocess.SubprocessError) as error:
         return None, f"building the kernel failed: {str(error).splitlines()[0]}"
 
 

@@ -36,7 +36,7 @@ NAMES = (*DEFAULTS, "distilled", "filters", *WHOLE, *BACKBONES)
 
 
 def load_extractor(
-    name: str = "default",
+    name: str | Path = "default",
     weights: str | Path | None = None,
     *,
     layers: Sequence[str | int] | None = None,
@@ -52,7 +52,7 @@ def load_extractor(
 
     name          ``default``: the small model that comes with the package; ``default-fold0`` … ``3``: the same
                   without the labels of the classes that a fold of PASCAL-5i tests; ``distilled``: without
-                  any labels; ``pspnet-resnet50``, ``pspnet-resnet101``, ``pspnet-vgg16[_bn]``,
+                  any of PASCAL's; ``pspnet-resnet50``, ``pspnet-resnet101``, ``pspnet-vgg16[_bn]``,
                   ``compact-efficientnet_lite0``, ``compact-mobilenet_v2``; the backbone alone
                   (``resnet50`` …); ``hub:facebook/dinov2-small`` or ``hub:FOLDER`` (or just a folder) through
                   transformers; ``timm:resnet50d``; ``filters``, which needs no weights; a
@@ -71,6 +71,9 @@ def load_extractor(
     compile       also ``torch.compile`` it: slow to start, worth it for thousands of images
     architecture  ``stem`` ("deep", "plain"; told by the weights), ``stride_in`` ("3x3", "1x1"), ``bn_eps``
     """
+    if not isinstance(name, str | Path):
+        raise ValueError(f"an extractor has a name, such as 'default' or a file's, got {type(name).__name__}")
+    name = str(name)
     same: dict[str, Any] = {"layers": layers, "combine": combine, "device": device, "fast": fast, "compile": compile}
     if shifts != 1:
         return StitchedExtractor(load_extractor(name, weights, head=head, **same, **architecture), shifts)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,7 +88,7 @@ class Segmenter:
 
     def __init__(
         self,
-        extractor: str | FeatureExtractor = "default",
+        extractor: str | Path | FeatureExtractor = "default",
         *,
         config: str | InferenceConfig | Mapping[str, Any] | None = None,
         size: int | None = None,
@@ -99,7 +100,7 @@ class Segmenter:
         tile: int | None = None,
         joint: bool = True,
     ):
-        if isinstance(extractor, str):
+        if not isinstance(extractor, FeatureExtractor):
             place: dict[str, Any] = {} if extractor == "filters" else {"device": device}
             extractor = load_extractor(extractor, **place)
         self.extractor = extractor = extractor if shifts == 1 else StitchedExtractor(extractor, shifts)

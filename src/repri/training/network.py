@@ -19,7 +19,7 @@ from repri.models.checkpoints import Checkpoint, read_checkpoint, save_checkpoin
 from repri.models.discriminant import Discriminant
 from repri.models.extractor import IMAGENET, FeatureExtractor, InputRule, NetworkExtractor
 from repri.models.heads import AnyHead, Head, save_head
-from repri.models.load import BACKBONES, WHOLE, build_backbone, find_weights, load_checkpoint, load_extractor
+from repri.models.load import BACKBONES, NAMES, WHOLE, build_backbone, find_weights, load_checkpoint, load_extractor
 from repri.models.mobile import CompactNet, MobileNet
 from repri.models.pspnet import PSPNet
 from repri.models.resnet import ResNet
@@ -228,6 +228,8 @@ def _check_stage(config: TrainConfig, stage: str) -> None:
 
 def _absolute(name: str) -> str:
     """A file or folder by its whole path, so that it is found from anywhere; anything else as it is."""
+    if name in NAMES:
+        return name
     kind, path = ("hub:", name.removeprefix("hub:")) if name.startswith("hub:") else ("", name)
     return f"{kind}{Path(path).expanduser().resolve()}" if Path(path).expanduser().exists() else name
 

@@ -19,7 +19,7 @@ from repri.data.open import open_dataset, splits_of
 from repri.data.parallel import parallel
 from repri.data.store import FeatureStore
 from repri.distributed import World
-from repri.files import check_writable
+from repri.files import check_cache, check_writable
 from repri.models.load import load_extractor
 from repri.settings import nearest
 
@@ -134,6 +134,8 @@ def prepare(
     if config.thin > size // trainee.stride:
         raise ValueError(f"thin: there are {size // trainee.stride} cells in a row, got {config.thin}")
     store = trained_on = None
+    if trainee.trunk is not None or config.teacher is not None:
+        check_cache()
     if trainee.trunk is not None:
         store = trained_on = FeatureStore(trainee.trunk, config.protocol, size)
         if not config.stepwise and (coarse := trainee.trunk.coarse(config.thin)) is not trainee.trunk:

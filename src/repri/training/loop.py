@@ -72,10 +72,10 @@ def train(
         progress, model, before = load_state(plan.folder, config, plan.identity)
         trainee.load_state_dict(model)
         optimiser.load_state_dict(before)
-    fill_store(plan, world, report)
     if world.first:
         remove_leftovers(plan.folder)
         save_config(plan.folder, config)
+    fill_store(plan, world, report)
 
     def save() -> None:
         if world.first:

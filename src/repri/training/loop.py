@@ -343,7 +343,8 @@ def _stop_signal() -> Generator[Callable[[], bool]]:
 
     try:
         for number in (signal.SIGTERM, signal.SIGINT):
-            before[number] = signal.signal(number, remember)
+            if signal.getsignal(number) != signal.SIG_IGN:  # as a shell wants it for what runs in its background
+                before[number] = signal.signal(number, remember)
     except ValueError:  # not the main thread: nobody to ask
         yield lambda: False
         return

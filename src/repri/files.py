@@ -22,7 +22,7 @@ def cache_folder() -> Path:
         cache = os.environ.get("REPRI_CACHE") or platformdirs.user_cache_dir("repri", appauthor=False)
         return Path(cache).expanduser()
     except RuntimeError:  # a user without a home
-        return Path(tempfile.gettempdir()) / f"repri-{os.getuid()}"
+        return Path(tempfile.gettempdir()) / f"repri-{os.getuid() if hasattr(os, 'getuid') else 'cache'}"
 
 
 @contextmanager

@@ -334,8 +334,9 @@ def test_what_is_there_is_not_written_over(settings, tmp_path):
     train(prepare(TrainConfig(**settings | {"epochs": 1})), resume=True)
     assert not (folder / ".123-456.pt").exists()
     (folder / "last.pt").unlink()
-    with pytest.raises(ValueError, match="holds a run already"):
-        train(prepare(TrainConfig(**settings | {"epochs": 1})))
+    for resume in (False, True):
+        with pytest.raises(ValueError, match=r"holds a network already, and no last\.pt to go on from"):
+            train(prepare(TrainConfig(**settings | {"epochs": 1})), resume=resume)
 
 
 def test_a_run_that_was_stopped_before_it_saved_begins_again(settings, tmp_path):

@@ -49,7 +49,7 @@ def evaluate(
     from repri.evaluation.results import save_result
     from repri.files import check_cache, check_writable
     from repri.memory import reuse_memory
-    from repri.models import load_extractor
+    from repri.models.embedded import embedded_head, embedded_path
     from repri.settings import parse, read_yaml
 
     flags = {
@@ -100,7 +100,8 @@ def evaluate(
         if extractors and "{fold}" not in f"{resolved.extractor} {resolved.weights}":
             extractors(0)  # whichever fold: a wrong name shall not wait until masks are counted
         elif extractors is None:
-            load_extractor("default")  # of which a form will be taken: nor shall a damaged file
+            embedded_path()  # nor shall a damaged file
+            embedded_head("default")
         with bars or nullcontext():
             planned = plan(resolved, counting(bars))
             results = run(planned, extractors or _extractors(planned.config), here, _report(bars) if bars else None)

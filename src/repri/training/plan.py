@@ -59,7 +59,7 @@ class Plan:
     @property
     def identity(self) -> str:
         """Hash of the classes, of the names of all images in their order, and of what is frozen and the teacher."""
-        networks = [store.extractor.fingerprint for _, store, _ in self.frozen()]
+        networks = [store.extractor.identity for _, store, _ in self.frozen()]  # on any device
         parts = (self.classes, self.examples.ids, self.validation.ids, networks)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
@@ -86,10 +86,15 @@ class Plan:
 
     def check_folder(self, resume: bool) -> None:
         """A run must not write over another, and cannot go on where there is none."""
-        there, begun = (self.folder / "last.pt").exists(), (self.folder / "config.yaml").exists()
+        names = ("last.pt", "model.safetensors", "config.yaml")
+        there, done, begun = ((self.folder / name).exists() for name in names)
+        if done and not there:
+            raise ValueError(
+                f"{self.folder} holds a network already, and no last.pt to go on from: choose another folder"
+            )
         if resume and not there and not begun:
             raise ValueError(f"there is nothing to resume: {self.folder / 'last.pt'} does not exist")
-        if not resume and (there or (self.folder / "model.safetensors").exists()):
+        if there and not resume:
             raise ValueError(f"{self.folder} holds a run already: go on with --resume, or choose another folder")
 
 

@@ -106,9 +106,9 @@ class Board:
     def _write(self, summary: Any, step: int) -> None:
         from tensorboardX.proto import event_pb2
 
-        event = getattr(event_pb2, "Event")(summary=summary, wall_time=time.time(), step=step)  # noqa: B009
         if self.writer is None:
             return
+        event = getattr(event_pb2, "Event")(summary=summary, wall_time=time.time(), step=step)  # noqa: B009
         try:
             self.writer.write_event(event)
             self.writer.flush()

@@ -2,6 +2,7 @@
 
 python benchmarks/tables.py results/dinov2-clean-*.json
 python benchmarks/tables.py --small FOLDER FILES…       also writes copies without the counts of single tasks
+python benchmarks/tables.py --folds ALL SOME…           each fold as the last file that has it says, and the mean
 """
 
 from __future__ import annotations
@@ -18,8 +19,12 @@ ORDER = ("prototype", "ce", "ce_h", "repri", "repri-oracle")
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--small", type=Path)
+    parser.add_argument("--folds", action="store_true")
     parser.add_argument("files", nargs="+", type=Path)
     options = parser.parse_args()
+    if options.folds:
+        print(_by_fold([load_result(path) for path in options.files]))
+        return
     rows: dict[str, dict[int, str]] = {}
     for path in options.files:
         result = load_result(path)
@@ -41,6 +46,20 @@ def main() -> None:
     print("|---|" + "---|" * len(shots))
     for name in sorted(rows, key=_place):
         print(f"| {name} |" + "".join(f" {rows[name].get(k, '')} |" for k in shots))
+
+
+def _by_fold(results: list[dict]) -> str:
+    """mIoU of each fold and their mean; the folds' tasks are independent, so half intervals add by their squares."""
+    protocols = {(result["protocol"], result["method"], result["shots"]) for result in results}
+    if len(protocols) > 1:
+        raise SystemExit(f"of different protocols, methods or shots: {sorted(protocols)}")
+    folds: dict[str, dict] = {}
+    for result in results:
+        folds |= result["per_fold"]
+    means = [folds[fold]["miou"] for fold in sorted(folds)]
+    halves = [(high - low) / 2 for low, high in (folds[fold]["interval"] for fold in sorted(folds))]
+    mean, half = sum(means) / len(means), sum(h * h for h in halves) ** 0.5 / len(means)
+    return f"{', '.join(f'{m:.1f}' for m in means)}; mean {mean:.1f} ± {half:.1f}"
 
 
 def _place(name: str) -> tuple[str, int]:

@@ -10,7 +10,8 @@
 #                 (these two small, so that eight of them are a matter of an hour: 257 pixels, frozen up to layer3)
 # distilled and discriminant make what is in the package (python benchmarks/embed.py: the network first, then the heads,
 # which are fitted on the network that the package has); the figures are of the package.
-# FOLDS (0 1 2 3) and WAYS (distilled discriminant lite0 labels both) choose; RUNS_1, RUNS_5, RUNS_10: runs of 1000 tasks by shots.
+# FOLDS (0 1 2 3) and WAYS (distilled discriminant lite0 labels both) choose what is trained; the package's own figures and MobileNet's
+# are always made. Runs of 1000 tasks: RUNS_1, RUNS_5, RUNS_10 by shots, RUNS_SIDE for the variants.
 set -e
 pascal=$1 dino=hub:$2 lite=$3 mobilenet=$4 runs=$5 results=$6
 export OMP_NUM_THREADS=1

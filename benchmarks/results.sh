@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every figure of docs/results.md: sh benchmarks/results.sh PASCAL DINOV2 RESNET50 RESULTS
+# Every table of "Without base training" in docs/results.md: sh benchmarks/results.sh PASCAL DINOV2 RESNET50 RESULTS
 # (the data's folder, a folder with facebook/dinov2-small, ImageNet weights of ResNet-50, where to put the JSONs).
 # What is there already is not done again. Runs of 1000 tasks a fold: RUNS_1, RUNS_5, RUNS_10 by shots, RUNS_SIDE.
 set -e

@@ -261,6 +261,25 @@ def test_settings_from_yaml_and_flags(root, tmp_path):
     assert "unknown setting 'tsks', did you mean 'tasks'" in repri("evaluate", "--config", config).stderr
 
 
+def test_a_file_may_be_spelled_like_the_flags(root, tmp_path):
+    config, output = tmp_path / "config.yaml", tmp_path / "x.json"
+    config.write_text(
+        f"data: {root / 'data.yaml'}\ntasks: 2\nruns: 1\nmin_pixels: 200\nextractor: filters\nsize: 64\n"
+        f"fold: 1\nshots: 1\nset: {{steps: 3}}\noutput: {output}\n"
+    )
+    done = repri("evaluate", "--config", config)
+    assert done.returncode == 0, done.stderr
+    resolved = load_result(output)["config"]
+    assert (resolved["folds"], resolved["shots"], resolved["settings"]["steps"]) == ([1], 1, 3)
+    for text, message in (
+        ("fold: 0\nfolds: [1]\n", "fold and folds say the same"),
+        ("shots: one\n", "shots takes whole numbers with commas, got 'one'"),
+        ("set: 3\n", "settings"),
+    ):
+        config.write_text(text)
+        assert message in repri("evaluate", "--config", config).stderr
+
+
 def test_the_embedded_model_has_not_seen_what_is_tested(root, tmp_path):
     from tests.data.make import tiny_pascal
 

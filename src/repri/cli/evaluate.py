@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -63,7 +64,7 @@ def evaluate(
         "protocol": protocol,
         "extractor": extractor,
         "weights": weights,
-        "layers": layers and [int(part) if part.lstrip("-").isdigit() else part for part in layers.split(",")],
+        "layers": layers and _layers(layers),
         "shifts": shifts,
         "size": size,
         "runs": runs,
@@ -74,7 +75,9 @@ def evaluate(
         "task_list": task_list and str(task_list),
         "precision": precision,
     }
-    values = read_yaml(config) if config else {}
+    values = _spelled_like_flags(read_yaml(config), config) if config else {}
+    written = values.pop("output", None)
+    output = Path(written) if output is None and written is not None else output
     values |= {name: value for name, value in flags.items() if value is not None}
     if fold is not None:
         values["folds"] = None if fold == "all" else _numbers(fold, "--fold")
@@ -85,8 +88,6 @@ def evaluate(
         values["settings"] = before | settings_of(set)
     if task_list is not None and (given := [name for name in OF_A_LIST if flags[name] is not None]):
         raise ValueError(f"--{given[0]}: the task list {task_list} says that itself; leave it out")
-    if isinstance(folds := values.get("folds"), (str, int)):  # as --fold has it
-        values["folds"] = None if folds == "all" else _numbers(str(folds), "folds")
     resolved = parse(EvaluationConfig, values, str(config or "repri evaluate"))
     several = len(resolved.shots) if resolved.task_list is None else 1
     for k in resolved.shots:
@@ -122,6 +123,26 @@ def _numbers(text: str, name: str) -> list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise ValueError(f"{name} takes whole numbers with commas, got {text!r}") from None
+
+
+def _layers(text: str) -> list[str | int]:
+    return [int(part) if part.lstrip("-").isdigit() else part for part in text.split(",")]
+
+
+def _spelled_like_flags(values: dict[str, Any], path: Path) -> dict[str, Any]:
+    """A file may be written as the flags are: ``fold: all``, ``shots: 1,5``, ``layers: -1``, ``set: …``."""
+    for flag, name in (("fold", "folds"), ("set", "settings")):
+        if flag in values and name in values:
+            raise ValueError(f"{path}: {flag} and {name} say the same: leave one out")
+        if flag in values:
+            values[name] = values.pop(flag)
+    if values.get("folds") == "all":
+        values["folds"] = None
+    readers = {"shots": partial(_numbers, name="shots"), "folds": partial(_numbers, name="folds"), "layers": _layers}
+    for name, read in readers.items():
+        if isinstance(values.get(name), (str, int)):
+            values[name] = read(str(values[name]))
+    return values
 
 
 def _path(output: Path | None, shots: int, several: int) -> Path | None:

@@ -61,7 +61,7 @@ for fold in ${FOLDS:-0 1 2 3}; do
     esac
     case $ways in *both*)
         train both-fold$fold --fold $fold --weights "$package" --set teacher="$dino" --set teacher_size=252 $small \
-            --set images=1000 --set epochs=2 ;;
+            --set images=2500 --set epochs=3 ;;
     esac
 done
 case $ways in *labels*)

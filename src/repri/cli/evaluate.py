@@ -77,7 +77,7 @@ def evaluate(
     }
     values = _spelled_like_flags(read_yaml(config), config) if config else {}
     written = values.pop("output", None)
-    output = Path(written) if output is None and written is not None else output
+    output = Path(str(written)) if output is None and written is not None else output
     values |= {name: value for name, value in flags.items() if value is not None}
     if fold is not None:
         values["folds"] = None if fold == "all" else _numbers(fold, "--fold")

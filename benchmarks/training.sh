@@ -36,10 +36,14 @@ evaluate() { # way, name, then options
         --extractor "$runs/$(config "$way")-fold{fold}/model.safetensors" --output "$results/$name.json" "$@"
 }
 
+runs_of() { # shots
+    case $1 in 1) echo "${RUNS_1:-5}" ;; 5) echo "${RUNS_5:-5}" ;; *) echo "${RUNS_10:-5}" ;; esac
+}
+
 table() { # way, then settings of the classifier
     way=$1; shift
     for shots in 1 5 10; do
-        case $shots in 1) n=${RUNS_1:-5} ;; 5) n=${RUNS_5:-5} ;; *) n=${RUNS_10:-5} ;; esac
+        n=$(runs_of $shots)
         evaluate "$way" repri-${shots}shot "$@" --shots $shots --runs "$n"
         evaluate "$way" prototype-${shots}shot --method prototype --shots $shots --runs "$n"
         evaluate "$way" clean-repri-${shots}shot --set form=clean --shots $shots --runs "${RUNS_SIDE:-1}"
@@ -51,7 +55,7 @@ table() { # way, then settings of the classifier
 
 strict() { # fold: with the bias that its base classes choose, where that is another than 0.8 and 1.2 (docs/protocols.md)
     for shots in 1 5 10; do
-        case $shots in 1) n=${RUNS_1:-5} ;; 5) n=${RUNS_5:-5} ;; *) n=${RUNS_10:-5} ;; esac
+        n=$(runs_of $shots)
         evaluate joint strict-fold$1-repri-${shots}shot --fold "$1" --set form=discriminant --set start_bias=0.5 \
             --set shots_bias=0.625 --shots $shots --runs "$n"
     done

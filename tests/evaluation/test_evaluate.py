@@ -273,7 +273,7 @@ def test_a_file_may_be_spelled_like_the_flags(root, tmp_path):
     assert (resolved["folds"], resolved["shots"], resolved["settings"]["steps"]) == ([1], 1, 3)
     for text, message in (
         ("fold: 0\nfolds: [1]\n", "fold and folds say the same"),
-        ("shots: one\n", "shots takes whole numbers with commas, got 'one'"),
+        ("shots: one\n", "config.yaml: shots takes whole numbers with commas, got 'one'"),
         ("set: 3\n", "settings"),
     ):
         config.write_text(text)

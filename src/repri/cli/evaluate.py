@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -138,10 +137,10 @@ def _spelled_like_flags(values: dict[str, Any], path: Path) -> dict[str, Any]:
             values[name] = values.pop(flag)
     if values.get("folds") == "all":
         values["folds"] = None
-    readers = {"shots": partial(_numbers, name="shots"), "folds": partial(_numbers, name="folds"), "layers": _layers}
-    for name, read in readers.items():
+    for name in ("shots", "folds", "layers"):
         if isinstance(values.get(name), (str, int)):
-            values[name] = read(str(values[name]))
+            text = str(values[name])
+            values[name] = _layers(text) if name == "layers" else _numbers(text, f"{path}: {name}")
     return values
 
 

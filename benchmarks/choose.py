@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from repri.data.index import class_index, class_lists
-from repri.data.tasks import sample_tasks
+from repri.data.datasets.index import class_index, class_lists
+from repri.data.tasks.tasks import sample_tasks
 from repri.evaluation.evaluate import EvaluationConfig, Plan, evaluate, plan
+from repri.features.extractor import FeatureExtractor
 from repri.models import load_extractor
-from repri.models.extractor import FeatureExtractor
 
 BACKGROUND: dict[str, Any] = {"background": "both", "bias_over": "none"}
 ORIGINAL: dict[str, Any] = {"form": "original"}

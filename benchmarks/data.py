@@ -17,12 +17,11 @@ import torch
 from PIL import Image
 from timing import medians
 
-from repri.data.dataset import Dataset, open_folder
-from repri.data.images import write_mask
-from repri.data.loader import load
-from repri.data.open import open_dataset
-from repri.data.parallel import parallel
-from repri.data.resize import ResizeRule
+from repri.data.datasets.dataset import Dataset, open_folder
+from repri.data.datasets.open import open_dataset
+from repri.data.io.images import write_mask
+from repri.features.view import ResizeRule, resize
+from repri.runtime.parallel import parallel
 
 RULES: tuple[ResizeRule, ...] = ("official", "paper", "clean")
 
@@ -56,8 +55,8 @@ def measure(dataset: Dataset, ids: list[str], repeats: int) -> None:
     for workers in (1, 2):
         methods["Pillow, decoding only", workers] = lambda w=workers: list(parallel(decode, files, w))
         for rule in RULES:
-            methods[f"loader, {rule}", workers] = lambda w=workers, r=rule: sum(
-                1 for _ in load(dataset, ids, r, workers=w)
+            methods[f"loader, {rule}", workers] = lambda w=workers, r=rule: list(
+                parallel(lambda id: resize(*dataset.pair(id), r).geometry, ids, w)
             )
     seconds = medians({f"{name}|{workers}": run for (name, workers), run in methods.items()}, repeats)
     print(f"{len(ids)} images        images/s, of Pillow's   with 1 worker      with 2 workers")

@@ -14,11 +14,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from repri.download import file_sha256
-from repri.models import embedded, load_extractor
-from repri.models.checkpoints import read_checkpoint, save_checkpoint, write_tensors
-from repri.models.discriminant import Discriminant
-from repri.models.heads import load_head
+from repri.models import load_extractor
+from repri.models.heads.discriminant import Discriminant
+from repri.models.heads.head import load_head
+from repri.models.weights import embedded
+from repri.models.weights.checkpoints import read_checkpoint, save_checkpoint, write_tensors
+from repri.runtime.download import file_sha256
 
 
 def main() -> None:

@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from repri.data.images import IGNORE
-from repri.data.open import open_dataset
-from repri.data.resize import resize_mask, restore, step_of
-from repri.data.store import FeatureStore
-from repri.data.tasks import sample_tasks
+from repri.data.datasets.open import open_dataset
+from repri.data.io.images import IGNORE
+from repri.data.tasks.tasks import sample_tasks
+from repri.features.store import FeatureStore
+from repri.features.view import resize_mask, restore, step_of
 from repri.methods import Episode, build_method
 from repri.models import load_extractor
 

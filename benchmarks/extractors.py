@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from repri.models import load_extractor
-from repri.models.extractor import NetworkExtractor
+from repri.models.extractors.network import NetworkExtractor
 
 
 def sgemm_gflops(size: int = 2048) -> float:

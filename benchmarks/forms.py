@@ -13,10 +13,10 @@ import argparse
 import torch
 import torch.nn.functional as F
 
-from repri.data.scenes import make_task
+from repri.data.datasets.scenes import make_task
 from repri.experiments.demo import iou
 from repri.inference import InferenceConfig, infer, true_proportion
-from repri.models.filters import FilterBank
+from repri.models.extractors.filters import FilterBank
 
 SHOTS = (1, 5)
 

@@ -28,12 +28,12 @@ import torch
 import torch.nn.functional as F
 
 from repri import Segmenter, load_extractor
-from repri.data.annotations import AnnotatedImage, Shape
-from repri.data.dataset import Dataset
-from repri.data.index import class_index, class_lists
-from repri.data.open import open_dataset
-from repri.memory import peak_memory
+from repri.data.datasets.dataset import Dataset
+from repri.data.datasets.index import class_index, class_lists
+from repri.data.datasets.open import open_dataset
+from repri.data.io.annotations import AnnotatedImage, Shape
 from repri.models import FeatureExtractor
+from repri.runtime.memory import peak_memory
 from repri.segmenter.support import presence_of, statistic
 
 IGNORE = 255

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from repri.data.store import FeatureStore
 from repri.evaluation.evaluate import EvaluationConfig, plan
 from repri.evaluation.metrics import running_miou
 from repri.evaluation.runner import images_of, run_tasks
+from repri.features.store import FeatureStore
 from repri.inference import InferenceConfig, infer
-from repri.inference.task import stack_shots
+from repri.inference.problem import stack_shots
 from repri.methods import Episode, Prediction, build_method
 from repri.models import load_extractor
 

@@ -18,17 +18,17 @@ from pathlib import Path
 
 import torch
 
-from repri.data.dataset import Dataset
-from repri.data.images import read_image
-from repri.data.index import class_index
-from repri.data.open import open_dataset
-from repri.data.resize import resize_image
-from repri.data.store import Extractor, FeatureStore
-from repri.data.tasks import TaskList, sample_tasks
+from repri.data.datasets.dataset import Dataset
+from repri.data.datasets.index import class_index
+from repri.data.datasets.open import open_dataset
+from repri.data.io.images import read_image
+from repri.data.tasks.tasks import TaskList, sample_tasks
 from repri.evaluation.runner import images_of, run_tasks
-from repri.memory import peak_memory
+from repri.features.store import Extractor, FeatureStore
+from repri.features.view import resize_image
 from repri.methods import build_method
 from repri.models import load_extractor
+from repri.runtime.memory import peak_memory
 
 
 class NoStore(FeatureStore):

@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from repri.models.load import build_backbone
-from repri.models.pspnet import PSPNet
-from repri.models.resnet import ResNet
+from repri.models.networks.pspnet import PSPNet
+from repri.models.networks.resnet import ResNet
 
 
 def main() -> None:

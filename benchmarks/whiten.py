@@ -15,11 +15,12 @@ import torch.nn.functional as F
 from safetensors.torch import save_file
 
 from repri import load_extractor
-from repri.data.open import open_dataset
-from repri.data.resize import geometry, resize_image
-from repri.download import file_sha256
-from repri.files import atomic
-from repri.models import embedded, whitening_of
+from repri.data.datasets.open import open_dataset
+from repri.features.view import geometry, resize_image
+from repri.models import whitening_of
+from repri.models.weights import embedded
+from repri.runtime.download import file_sha256
+from repri.runtime.files import atomic
 
 CELLS = 60
 """Taken of each picture."""

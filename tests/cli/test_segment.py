@@ -10,8 +10,8 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from repri.cli import app
-from repri.data.formats import read_annotated
-from repri.data.images import read_mask
+from repri.data.io.formats import read_annotated
+from repri.data.io.images import read_mask
 from repri.experiments.demo import scenes
 from tests.processes import launcher
 
@@ -150,7 +150,7 @@ def test_several_classes_from_coco(tree, tmp_path):
             "annotations": [],
         }
         for name, i in boxes.items():
-            from repri.data.formats.coco import encode
+            from repri.data.io.formats.coco import encode
 
             mask = read_mask(tree / "support/masks" / name, "auto") == 1
             entry = {"id": i, "image_id": i, "category_id": i, "iscrowd": 0, "segmentation": encode(mask)}

@@ -7,13 +7,13 @@ import sys
 
 import numpy as np
 import pytest
-
-from repri.data.dataset import open_folder, read_list
-from repri.data.folds import COCO, PASCAL, coco_novel, coco_to_pascal_novel, pascal_novel
-from repri.data.index import class_index, class_lists
 from repri.data.loader import load
-from repri.data.open import open_dataset, splits_of
-from repri.data.tasks import load_tasks, sample_tasks, save_tasks
+
+from repri.data.datasets.dataset import open_folder, read_list
+from repri.data.datasets.folds import COCO, PASCAL, coco_novel, coco_to_pascal_novel, pascal_novel
+from repri.data.datasets.index import class_index, class_lists
+from repri.data.datasets.open import open_dataset, splits_of
+from repri.data.tasks.tasks import load_tasks, sample_tasks, save_tasks
 
 from .make import block, save_ids, save_picture, tiny_pascal
 
@@ -222,7 +222,7 @@ def test_counts_are_exact_cached_and_renewed(tmp_path, monkeypatch):
     index = class_index(dataset, workers=2)
     assert index.counts.tolist() == (np.eye(20, dtype=int) * 2048).tolist()
     with monkeypatch.context() as patch:
-        patch.setattr("repri.data.index._count", lambda *_: pytest.fail("counted again"))
+        patch.setattr("repri.data.datasets.index._count", lambda *_: pytest.fail("counted again"))
         assert (class_index(dataset).counts == index.counts).all()
     kept = next((tmp_path / "cache" / "index").iterdir())
     kept.write_bytes(b"damaged")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from repri.data.annotations import AnnotatedImage, Annotations, Shape, box_prior, polygons_of, shapes_of
-from repri.data.formats import FORMATS, detect_format, read_annotated, write_annotated
-from repri.data.formats.label_studio import decode_brush, encode_brush
+from repri.data.io.annotations import AnnotatedImage, Annotations, Shape, box_prior, polygons_of, shapes_of
+from repri.data.io.formats import FORMATS, detect_format, read_annotated, write_annotated
+from repri.data.io.formats.label_studio import decode_brush, encode_brush
 
 from .make import picture, save_picture
 
@@ -59,7 +59,7 @@ def test_each_format_returns_what_was_written(tmp_path, format):
 
 
 def test_coco_polygons_are_exact_too(tmp_path):
-    from repri.data.formats import coco
+    from repri.data.io.formats import coco
 
     source = annotated(tmp_path / "source")
     coco.write(source, tmp_path / "x.json", polygons=True)
@@ -73,7 +73,7 @@ def test_coco_polygons_are_exact_too(tmp_path):
 @pytest.mark.parametrize("seed", range(5))
 def test_outlines_of_anything(seed):
     """Noise: many parts, holes in holes, single pixels."""
-    from repri.data.coco import decode
+    from repri.data.io.coco import decode
 
     region = np.random.default_rng(seed).random((20, 30)) < 0.5
     flat = [[v for point in ring for v in point] for ring in polygons_of(region)]

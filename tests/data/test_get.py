@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from repri.data.archives import extract
-from repri.data.folds import COCO
-from repri.data.get import SOURCES, Archive, get_coco, get_pascal
-from repri.data.images import read_mask
-from repri.data.open import open_dataset
-from repri.data.verify import doubled_images, verify
+from repri.data.datasets.folds import COCO
+from repri.data.datasets.open import open_dataset
+from repri.data.datasets.verify import doubled_images, verify
+from repri.data.fetch.archives import extract
+from repri.data.fetch.get import SOURCES, Archive, get_coco, get_pascal
+from repri.data.io.images import read_mask
 
 from .make import block, picture
 
@@ -35,7 +35,7 @@ def jpeg(seed):
 
 
 def palette_png(mask):
-    from repri.data.images import _PALETTE
+    from repri.data.io.images import _PALETTE
 
     image = Image.fromarray(mask).convert("L")
     image.putpalette(_PALETTE)
@@ -215,7 +215,7 @@ def test_an_interrupted_get_goes_on(published, tmp_path, monkeypatch):
     written = []
 
     def break_off(mask, path):
-        from repri.data.images import write_mask
+        from repri.data.io.images import write_mask
 
         if len(written) == 2:
             raise ValueError("pulled the plug")
@@ -223,7 +223,7 @@ def test_an_interrupted_get_goes_on(published, tmp_path, monkeypatch):
         write_mask(mask, path)
 
     with monkeypatch.context() as patch:
-        patch.setattr("repri.data.get.write_mask", break_off)
+        patch.setattr("repri.data.fetch.get.write_mask", break_off)
         with pytest.raises(ValueError, match="pulled the plug"):
             get_pascal(root, sources=sources)
     assert not (root / "lists").exists()  # not taken for complete

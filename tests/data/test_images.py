@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from repri.data.images import check_same_size, colour_map, read_image, read_mask, write_mask
+from repri.data.io.images import check_same_size, colour_map, read_image, read_mask, write_mask
 
 from .make import picture
 

@@ -5,13 +5,13 @@ import json
 import numpy as np
 import pytest
 
-from repri.data.coco import draw_mask, read_annotations
-from repri.data.get import _coco_ids
-from repri.data.images import read_mask
-from repri.data.index import MIN_PIXELS, class_index, class_lists
-from repri.data.open import open_dataset
-from repri.data.tasks import sample_tasks
-from repri.data.verify import EXPECTED, verify
+from repri.data.datasets.index import MIN_PIXELS, class_index, class_lists
+from repri.data.datasets.open import open_dataset
+from repri.data.datasets.verify import EXPECTED, verify
+from repri.data.fetch.get import _coco_ids
+from repri.data.io.coco import draw_mask, read_annotations
+from repri.data.io.images import read_mask
+from repri.data.tasks.tasks import sample_tasks
 
 
 @pytest.fixture(scope="module")

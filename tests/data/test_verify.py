@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from repri.data.dataset import open_folder
-from repri.data.images import write_mask
-from repri.data.open import open_dataset
-from repri.data.verify import verify
+from repri.data.datasets.dataset import open_folder
+from repri.data.datasets.open import open_dataset
+from repri.data.datasets.verify import verify
+from repri.data.io.images import write_mask
 
 from .make import block, save_ids, save_picture, tiny_pascal
 

@@ -12,12 +12,12 @@ import torch
 import torch.nn.functional as F
 
 from repri import InferenceConfig, infer, true_proportion
-from repri.data.images import write_mask
-from repri.data.resize import resize
-from repri.data.tasks import save_tasks
+from repri.data.io.images import write_mask
+from repri.data.tasks.tasks import save_tasks
 from repri.evaluation.evaluate import EvaluationConfig, Plan, evaluate, plan
 from repri.evaluation.metrics import count_pixels
 from repri.evaluation.results import compare, load_result, save_result
+from repri.features.view import resize
 from repri.models import load_extractor
 from tests.data.make import picture
 from tests.processes import launcher

@@ -3,10 +3,10 @@ import pytest
 import torch
 from PIL import Image
 
-from repri.data.scenes import make_task
+from repri.data.datasets.scenes import make_task
 from repri.experiments.demo import EXTRACTOR, PHOTOS, draw, iou, mean_iou, photographs, run, scenes
 from repri.models import load_extractor
-from repri.models.filters import FilterBank
+from repri.models.extractors.filters import FilterBank
 
 
 @pytest.fixture(scope="module")

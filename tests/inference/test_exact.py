@@ -97,8 +97,8 @@ def test_float32_backends_follow_float64(preset, backend):
 @pytest.mark.parametrize("background", [False, True])
 def test_closed_form_gradient_passes_gradcheck(protocol, background):
     """One step with a tiny lr reveals the gradient; gradcheck compares it with finite differences."""
-    from repri.inference.passes import TorchPasses
-    from repri.inference.task import build_problem
+    from repri.inference.backends.passes import TorchPasses
+    from repri.inference.problem import build_problem
 
     support, masks, query, truth = make_tasks(shots=2, channels=6, size=(6, 7), dtype=torch.float64)
     problem = build_problem(support, masks, query, truth != 255, None)

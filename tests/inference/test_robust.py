@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from repri.inference import InferenceConfig, infer, native_status, perturbed, true_proportion
-from repri.inference.task import resize_labels
+from repri.inference.problem import resize_labels
 
 from .make import make_tasks
 

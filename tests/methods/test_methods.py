@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from repri import InferenceConfig, infer
-from repri.inference.task import stack_shots
+from repri.inference.problem import stack_shots
 from repri.methods import METHODS, Episode, build_method
 
 

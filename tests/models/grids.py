@@ -5,7 +5,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 from repri.models import InputRule
-from repri.models.extractor import NetworkExtractor
+from repri.models.extractors.network import NetworkExtractor
 
 
 class Patches(nn.Module):

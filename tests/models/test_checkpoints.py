@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from repri.models import load_extractor
-from repri.models.checkpoints import read_checkpoint, save_checkpoint
 from repri.models.load import build_backbone, load_checkpoint
-from repri.models.pspnet import PSPNet
+from repri.models.networks.pspnet import PSPNet
+from repri.models.weights.checkpoints import read_checkpoint, save_checkpoint
 
 
 def random_backbone(name, **options):

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from repri.models.discriminant import Discriminant, Moments
+from repri.models.heads.discriminant import Discriminant, Moments
 
 
 def classes(count=4, cells=400, channels=12):

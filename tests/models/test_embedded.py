@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from repri import Segmenter, load_extractor
 from repri.cli import app
-from repri.data.folds import PASCAL
-from repri.models import embedded
-from repri.models.checkpoints import read_tensors
+from repri.data.datasets.folds import PASCAL
+from repri.models.weights import embedded
+from repri.models.weights.checkpoints import read_tensors
 
 
 @pytest.fixture
@@ -68,8 +68,8 @@ def test_objects_of_a_kind_look_alike_to_it():
     """Two people in two photographs are nearer to each other than to what is behind them."""
     import torch.nn.functional as F
 
-    from repri.data.resize import resize
     from repri.experiments.demo import photographs
+    from repri.features.view import resize
 
     extractor = load_extractor("default-fold2")
     for pair in photographs():

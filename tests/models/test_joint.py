@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from repri.models import load_extractor
-from repri.models.joint import JointExtractor
-from repri.models.stitched import StitchedExtractor
+from repri.models.extractors.joint import JointExtractor
+from repri.models.extractors.stitched import StitchedExtractor
 from tests.models.grids import patches, places
 
 

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
+from repri.features.extractor import IMAGENET
 from repri.models import load_extractor
-from repri.models.checkpoints import read_checkpoint, save_checkpoint
-from repri.models.extractor import IMAGENET
 from repri.models.load import build_backbone, load_checkpoint
-from repri.models.mobile import STAGES, CompactNet, MobileNet
+from repri.models.networks.mobile import STAGES, CompactNet, MobileNet
+from repri.models.weights.checkpoints import read_checkpoint, save_checkpoint
 
 BLOCKS = {"mobilenet_v2": 17, "efficientnet_lite0": 16}
 

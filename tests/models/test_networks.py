@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from repri.models.fast import accelerate
 from repri.models.load import build_backbone, load_extractor
-from repri.models.pspnet import PSPNet
+from repri.models.networks.fast import accelerate
+from repri.models.networks.pspnet import PSPNet
 
 # Convolutions and norms of the published networks, without their ImageNet heads.
 BACKBONE_PARAMETERS = {

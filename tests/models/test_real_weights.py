@@ -9,8 +9,8 @@ import torch
 from PIL import Image
 
 from repri.models import load_extractor
-from repri.models.checkpoints import read_checkpoint
 from repri.models.load import load_checkpoint
+from repri.models.weights.checkpoints import read_checkpoint
 
 # ImageNet classes that are the VOC class.
 IMAGENET = {

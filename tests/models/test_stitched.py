@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from repri.models import load_extractor
-from repri.models.stitched import StitchedExtractor
+from repri.models.extractors.stitched import StitchedExtractor
 from tests.models.grids import patches, places
 
 

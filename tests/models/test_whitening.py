@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 
 from repri import load_extractor
-from repri.models import embedded, whitening_of
+from repri.models import whitening_of
+from repri.models.weights import embedded
 
 
 def test_strong_directions_are_held_down():

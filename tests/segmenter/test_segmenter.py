@@ -9,13 +9,13 @@ import torch.nn.functional as F
 from PIL import Image
 
 from repri import Segmenter
-from repri.data.index import class_index, class_lists
-from repri.data.open import open_dataset
-from repri.data.resize import geometry
-from repri.data.scenes import make_task
+from repri.data.datasets.index import class_index, class_lists
+from repri.data.datasets.open import open_dataset
+from repri.data.datasets.scenes import make_task
 from repri.experiments.demo import photographs, scenes
+from repri.features.view import geometry
 from repri.models import load_extractor
-from repri.models.discriminant import Discriminant, Moments
+from repri.models.heads.discriminant import Discriminant, Moments
 from repri.segmenter.inputs import as_masks, as_picture, load_shots, shares_of
 from repri.segmenter.support import cell_labels
 from repri.segmenter.tiles import starts, window

@@ -1,7 +1,7 @@
 import pytest
 import yaml
 
-from repri.data.scenes import make_dataset
+from repri.data.datasets.scenes import make_dataset
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from repri.models import load_extractor
-from repri.models.blocks import continue_transformer
-from repri.settings import parse
+from repri.models.heads.blocks import continue_transformer
+from repri.runtime.settings import parse
 from repri.training import Stopped, TrainConfig, prepare, train
 from repri.training.batches import Batch
 from repri.training.loop import build_optimiser, rate, thinned

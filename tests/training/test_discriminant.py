@@ -9,17 +9,17 @@ import pytest
 import torch
 
 from repri import Segmenter
-from repri.data.store import FeatureStore
-from repri.distributed import World
 from repri.evaluation.evaluate import EvaluationConfig, evaluate
 from repri.evaluation.evaluate import plan as plan_evaluation
 from repri.experiments.plots import plot_training
+from repri.features.extractor import FeatureExtractor
+from repri.features.store import FeatureStore
 from repri.methods import Episode, build_method
 from repri.models import load_extractor
-from repri.models.discriminant import Moments
-from repri.models.extractor import FeatureExtractor
-from repri.models.filters import FilterBank
-from repri.settings import parse
+from repri.models.extractors.filters import FilterBank
+from repri.models.heads.discriminant import Moments
+from repri.runtime.distributed import World
+from repri.runtime.settings import parse
 from repri.training import TrainConfig, prepare, train
 from repri.training.discriminant import add_picture
 from repri.training.estimate import measure

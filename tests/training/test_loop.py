@@ -14,11 +14,11 @@ import torch
 from typer.testing import CliRunner
 
 from repri.cli import app
-from repri.data.scenes import make_dataset
-from repri.distributed import World
+from repri.data.datasets.scenes import make_dataset
 from repri.models import load_extractor
-from repri.models.heads import load_head
-from repri.settings import parse, read_yaml
+from repri.models.heads.head import load_head
+from repri.runtime.distributed import World
+from repri.runtime.settings import parse, read_yaml
 from repri.training import TrainConfig, prepare, train
 from repri.training.estimate import measure
 from repri.training.loop import _stop_signal

@@ -6,9 +6,9 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from repri.data.folds import PASCAL, contiguous_folds, numbered
-from repri.data.open import open_dataset
-from repri.data.scenes import make_dataset
+from repri.data.datasets.folds import PASCAL, contiguous_folds, numbered
+from repri.data.datasets.open import open_dataset
+from repri.data.datasets.scenes import make_dataset
 from repri.models import load_extractor
 from repri.training import TrainConfig, prepare, train
 from repri.training.batches import base_labels, evenly, order, sampled
@@ -173,8 +173,8 @@ def test_a_trained_head_becomes_an_extractor(settings, kind, tmp_path):
 def test_a_pspnet_is_frozen_up_to_a_layer(settings, tmp_path):
     import warnings
 
-    from repri.models.checkpoints import save_checkpoint
     from repri.models.load import build_backbone
+    from repri.models.weights.checkpoints import save_checkpoint
 
     torch.manual_seed(0)
     backbone = build_backbone("resnet50", stem="plain")

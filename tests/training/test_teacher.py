@@ -6,11 +6,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from repri.data.resize import geometry
-from repri.distributed import World
+from repri.features.view import geometry
 from repri.models import load_extractor
-from repri.models.checkpoints import save_checkpoint
 from repri.models.load import build_backbone
+from repri.models.weights.checkpoints import save_checkpoint
+from repri.runtime.distributed import World
 from repri.training import TrainConfig, prepare, train
 from repri.training.batches import at_cells
 from repri.training.loop import loss_of, unlikeness, validate
@@ -75,7 +75,7 @@ def test_the_loss_is_one_minus_the_cosine_of_cells_in_the_picture():
 
 
 def test_features_are_learned_without_labels(pupil, tmp_path, monkeypatch):
-    from repri.data.dataset import Dataset
+    from repri.data.datasets.dataset import Dataset
 
     def refuse(self, id):
         raise AssertionError(f"the mask of {id} was read")
@@ -97,7 +97,7 @@ def test_features_are_learned_without_labels(pupil, tmp_path, monkeypatch):
     assert (extractor.channels, extractor.stride, extractor.rule.size) == (256, 16, 97)
     (batch,) = plan.validation.batches([[0]], 0)
     image = plan.validation.dataset.image(plan.validation.ids[0])
-    from repri.data.resize import resize
+    from repri.features.view import resize
 
     found = extractor.extract(resize(image, None, "clean", 97).image[None])
     cosine = F.cosine_similarity(found, batch.targets[..., : found.shape[-2], : found.shape[-1]], dim=1)

@@ -19,8 +19,8 @@ def annotate(
     extractor: Annotated[str, typer.Option(help="For that: default (embedded), hub:NAME, …")] = "default",
 ) -> None:
     """Check annotations and write them as a support folder; boxes and scribbles become masks to be corrected."""
-    from repri.data.formats import read_annotated, write_annotated
-    from repri.distributed import default_device
+    from repri.data.io.formats import read_annotated, write_annotated
+    from repri.runtime.distributed import default_device
     from repri.segmenter import Segmenter
     from repri.segmenter.shots import completed
 

@@ -35,7 +35,7 @@ def get(
     keep_archives: Annotated[bool, typer.Option(help="Keep the archives after unpacking.")] = False,
 ) -> None:
     """Download from the publishers, check, unpack, prepare masks and lists. Run again to go on."""
-    from repri.data.get import get_coco, get_pascal
+    from repri.data.fetch.get import get_coco, get_pascal
 
     if name not in ("pascal", "coco"):
         raise ValueError(f"only pascal and coco can be fetched, not {name!r}")
@@ -58,8 +58,8 @@ def verify(
     strict: Annotated[bool, typer.Option(help="Also fail if the numbers are not the standard ones.")] = False,
 ) -> None:
     """Open every image and mask, name each that is wrong, count the classes. Exit code 1: not usable."""
-    from repri.data.open import open_dataset, splits_of
-    from repri.data.verify import doubled_images, verify
+    from repri.data.datasets.open import open_dataset, splits_of
+    from repri.data.datasets.verify import doubled_images, verify
 
     found, opened = [], []
     with Bars() as bars:
@@ -107,9 +107,9 @@ def _protocol(name: str):
 
 def _tasks(name, root, split, protocol, fold, shots, tasks, runs, seed, sampling, min_pixels):
     """The data set and the tasks drawn from it."""
-    from repri.data.index import class_index
-    from repri.data.open import open_dataset
-    from repri.data.tasks import sample_tasks
+    from repri.data.datasets.index import class_index
+    from repri.data.datasets.open import open_dataset
+    from repri.data.tasks.tasks import sample_tasks
 
     dataset = open_dataset(name, root, split, _protocol(protocol))
     novel = dataset.novel(fold)
@@ -134,7 +134,7 @@ def tasks(
     min_pixels: MinPixels = 2048,
 ) -> None:
     """Draw tasks and save them, to be shipped and evaluated anywhere."""
-    from repri.data.tasks import save_tasks
+    from repri.data.tasks.tasks import save_tasks
 
     _, drawn = _tasks(name, root, split, protocol, fold, shots, tasks, runs, seed, sampling, min_pixels)
     save_tasks(drawn, output)
@@ -156,7 +156,7 @@ def show(
     min_pixels: MinPixels = 2048,
 ) -> None:
     """Draw tasks as a contact sheet: support with masks, query with its truth."""
-    from repri.data.show import task_sheet
+    from repri.data.tasks.show import task_sheet
 
     if output.suffix.lower() not in (".png", ".jpg"):
         raise ValueError(f"--output must be a file name ending in .png or .jpg, got {str(output)!r}")
@@ -174,7 +174,7 @@ def convert(
     images: Annotated[Path | None, typer.Option(help="Where the pictures are, if not beside the source.")] = None,
 ) -> None:
     """Convert annotations: COCO, VOC and CVAT masks, LabelMe, Label Studio, images/ + masks/."""
-    from repri.data.formats import read_annotated, write_annotated
+    from repri.data.io.formats import read_annotated, write_annotated
 
     annotations = read_annotated(source, of, images)
     write_annotated(annotations, target, to)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from repri.files import check_writable
+from repri.runtime.files import check_writable
 
 
 def demo(

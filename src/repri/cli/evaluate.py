@@ -43,14 +43,14 @@ def evaluate(
     output: Annotated[Path | None, typer.Option(help="JSON to write; -5shot is added if there are several.")] = None,
 ) -> None:
     """Evaluate a method by the few-shot protocol. Many processes: torchrun --nproc-per-node N -m repri evaluate …"""
-    from repri.distributed import world
     from repri.evaluation.evaluate import EvaluationConfig, plan
     from repri.evaluation.evaluate import evaluate as run
     from repri.evaluation.results import save_result
-    from repri.files import check_cache, check_writable
-    from repri.memory import reuse_memory
-    from repri.models.embedded import embedded_head, embedded_path
-    from repri.settings import parse, read_yaml
+    from repri.models.weights.embedded import embedded_head, embedded_path
+    from repri.runtime.distributed import world
+    from repri.runtime.files import check_cache, check_writable
+    from repri.runtime.memory import reuse_memory
+    from repri.runtime.settings import parse, read_yaml
 
     flags = {
         "data": data,
@@ -154,9 +154,9 @@ def _extractors(config):
     """fold → extractor; the same one again where neither its name nor its weights depend on the fold."""
     from functools import cache
 
-    from repri.distributed import default_device
     from repri.models import load_extractor
-    from repri.models.embedded import DEFAULTS
+    from repri.models.weights.embedded import DEFAULTS
+    from repri.runtime.distributed import default_device
 
     options: dict[str, Any] = {"shifts": config.shifts}
     if config.extractor != "filters":

@@ -12,12 +12,12 @@ def info() -> None:
     import torch
 
     from repri import __version__
-    from repri.distributed import default_device
     from repri.inference import native_status
     from repri.models import load_extractor
-    from repri.models.checkpoints import read_checkpoint
-    from repri.models.embedded import EMBEDDED, HEADS_SHA256, SHA256
     from repri.models.load import whole_name
+    from repri.models.weights.checkpoints import read_checkpoint
+    from repri.models.weights.embedded import EMBEDDED, HEADS_SHA256, SHA256
+    from repri.runtime.distributed import default_device
 
     native, text = native_status()
     device = default_device()

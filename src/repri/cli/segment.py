@@ -46,9 +46,9 @@ def segment(
 
     Exit codes: 0 all done; 1 a mistake, nothing was begun; 3 some queries could not be read, the others are done.
     """
-    from repri.data.queries import find_queries, same_files
-    from repri.distributed import default_device, world
-    from repri.files import check_writable
+    from repri.data.io.queries import find_queries, same_files
+    from repri.runtime.distributed import default_device, world
+    from repri.runtime.files import check_writable
     from repri.segmenter import Segmenter
     from repri.segmenter.outputs import EXPORTS, Results
     from repri.segmenter.shots import read_support
@@ -107,7 +107,7 @@ def segment(
 
 def _run(seg, results, todo: dict[str, Path], batch: int, shares, shown: bool, before: int) -> list[tuple[str, str]]:
     """Segment, and write beside it; what could not be read, and why."""
-    from repri.data.parallel import parallel
+    from repri.runtime.parallel import parallel
     from repri.segmenter.segmenter import THREADS
 
     failed: list[tuple[str, str]] = []

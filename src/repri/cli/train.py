@@ -30,8 +30,8 @@ def train(
 
         typer.echo(f"written: {plot_training(plot)}")
         return
-    from repri.distributed import default_device, world
-    from repri.settings import parse, read_yaml
+    from repri.runtime.distributed import default_device, world
+    from repri.runtime.settings import parse, read_yaml
     from repri.training import Stopped, TrainConfig, prepare
     from repri.training import train as run
 

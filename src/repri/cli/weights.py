@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from repri.files import atomic
+from repri.runtime.files import atomic
 
 from .common import settings_of
 
@@ -21,7 +21,7 @@ app = typer.Typer(
 @app.command("list")
 def list_weights() -> None:
     """List the weights that are known by name, and whether they are here."""
-    from repri.models.registry import KNOWN, cached_path, weights_folder
+    from repri.models.weights.known import KNOWN, cached_path, weights_folder
 
     typer.echo(f"{'name':18} {'size':>6}  {'licence':7}  {'sha256':9} {'here':5} what")
     for entry in KNOWN.values():
@@ -41,8 +41,8 @@ def get(name: Annotated[str, typer.Argument(help="A name from `repri weights lis
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-    from repri.download import fetch
-    from repri.models.registry import KNOWN, cached_path
+    from repri.models.weights.known import KNOWN, cached_path
+    from repri.runtime.download import fetch
 
     if name not in KNOWN:
         raise ValueError(f"no known weights named {name!r}; known: {', '.join(KNOWN)}")
@@ -78,10 +78,10 @@ def import_weights(
     ] = None,
 ) -> None:
     """Check a file and copy it into the cache, under a known name or one of your own."""
-    from repri.download import file_sha256
-    from repri.models.checkpoints import read_checkpoint, save_checkpoint
     from repri.models.load import load_checkpoint
-    from repri.models.registry import KNOWN, cached_path, weights_folder
+    from repri.models.weights.checkpoints import read_checkpoint, save_checkpoint
+    from repri.models.weights.known import KNOWN, cached_path, weights_folder
+    from repri.runtime.download import file_sha256
 
     checkpoint, architecture = read_checkpoint(file), settings_of(set)
     load_checkpoint(checkpoint, **architecture)
@@ -115,10 +115,10 @@ def import_weights(
 @app.command()
 def check(file: Annotated[Path, typer.Argument(help="Any weights file.")]) -> None:
     """Say what a weights file holds, or why it cannot be used."""
-    from repri.download import file_sha256
-    from repri.models.checkpoints import read_checkpoint
-    from repri.models.heads import is_head, load_head
+    from repri.models.heads.head import is_head, load_head
     from repri.models.load import load_checkpoint, whole_name
+    from repri.models.weights.checkpoints import read_checkpoint
+    from repri.runtime.download import file_sha256
 
     if is_head(file):
         head, base = load_head(file)

@@ -11,15 +11,15 @@ from typing import Any, Literal
 
 import torch
 
-from repri.data.dataset import Dataset
-from repri.data.folds import PASCAL, Protocol, among, coco_to_pascal_novel
-from repri.data.index import MIN_PIXELS, class_index
-from repri.data.open import open_dataset
-from repri.data.store import Extractor, FeatureStore
-from repri.data.tasks import Sampling, TaskList, load_tasks, sample_tasks
-from repri.distributed import World
-from repri.memory import peak_memory
+from repri.data.datasets.dataset import Dataset
+from repri.data.datasets.folds import PASCAL, Protocol, among, coco_to_pascal_novel
+from repri.data.datasets.index import MIN_PIXELS, class_index
+from repri.data.datasets.open import open_dataset
+from repri.data.tasks.tasks import Sampling, TaskList, load_tasks, sample_tasks
+from repri.features.store import Extractor, FeatureStore
 from repri.methods import Method, build_method
+from repri.runtime.distributed import World
+from repri.runtime.memory import peak_memory
 
 from .metrics import Counts
 from .results import make_result

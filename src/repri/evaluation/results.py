@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from repri.files import atomic
+from repri.runtime.files import atomic
 
 from .metrics import Counts, paired_interval, scores
 from .runner import Outcome

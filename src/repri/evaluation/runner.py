@@ -11,15 +11,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from repri.data.dataset import Dataset
-from repri.data.folds import Protocol
-from repri.data.images import IGNORE
-from repri.data.parallel import parallel
-from repri.data.resize import Geometry, on_corners, resize_mask, restore, step_of
-from repri.data.store import Extractor, FeatureStore
-from repri.data.tasks import Task, TaskList
-from repri.distributed import World
+from repri.data.datasets.dataset import Dataset
+from repri.data.datasets.folds import Protocol
+from repri.data.io.images import IGNORE
+from repri.data.tasks.tasks import Task, TaskList
+from repri.features.store import Extractor, FeatureStore
+from repri.features.view import Geometry, on_corners, resize_mask, restore, step_of
 from repri.methods import Episode, Method, shot_labels, true_proportion
+from repri.runtime.distributed import World
+from repri.runtime.parallel import parallel
 
 from .metrics import Counts, count_pixels
 

@@ -11,13 +11,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from repri.data.formats import labelme
-from repri.data.images import read_image
-from repri.data.resize import resize, restore, step_of
-from repri.data.scenes import make_task
-from repri.files import atomic
+from repri.data.datasets.scenes import make_task
+from repri.data.io.formats import labelme
+from repri.data.io.images import read_image
+from repri.features.extractor import FeatureExtractor
+from repri.features.view import resize, restore, step_of
 from repri.inference import InferenceConfig, infer
-from repri.models.extractor import FeatureExtractor
+from repri.runtime.files import atomic
 
 __all__ = [
     "EXTRACTOR",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from repri.evaluation.results import Comparison
-from repri.files import atomic
+from repri.runtime.files import atomic
 
 __all__ = ["plot_comparison", "plot_training"]
 

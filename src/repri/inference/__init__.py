@@ -1,21 +1,35 @@
-"""§3.3: the linear cosine classifier fitted to each task. Pure tensors; knows nothing of the rest."""
+"""§3.3: the linear cosine classifier that is fitted to each task. Pure tensors; knows nothing of the rest."""
 
-from .build import native_status
+from typing import TYPE_CHECKING
+
+from repri.runtime.lazy import lazy_names
+
 from .config import InferenceConfig
-from .guided import guided
-from .joint import JointResult, infer_joint
-from .solver import InferenceResult, Step, infer, perturbed
-from .task import true_proportion
+
+if TYPE_CHECKING:
+    from .backends.build import native_status
+    from .joint import JointResult, infer_joint
+    from .problem import true_proportion
+    from .solver import InferenceResult, Step, infer, perturbed
 
 __all__ = [
     "InferenceConfig",
     "InferenceResult",
     "JointResult",
     "Step",
-    "guided",
     "infer",
     "infer_joint",
     "native_status",
     "perturbed",
     "true_proportion",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        **dict.fromkeys(("JointResult", "infer_joint"), ".joint"),
+        **dict.fromkeys(("InferenceResult", "Step", "infer", "perturbed"), ".solver"),
+        "native_status": ".backends.build",
+        "true_proportion": ".problem",
+    },
+)

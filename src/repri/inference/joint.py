@@ -17,9 +17,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .backends.passes import one_more, safe_log
 from .config import InferenceConfig
-from .passes import one_more, safe_log
-from .task import IGNORE, resize_labels
+from .problem import IGNORE, resize_labels
 
 __all__ = ["JointResult", "infer_joint"]
 

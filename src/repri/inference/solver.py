@@ -10,11 +10,11 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from .build import native_status
+from .backends.build import native_status
+from .backends.native import NativePasses
+from .backends.passes import Evaluation, Passes, TorchPasses, direction, one_more, safe_log
 from .config import InferenceConfig
-from .native import NativePasses
-from .passes import Evaluation, Passes, TorchPasses, direction, one_more, safe_log
-from .task import Problem, build_problem
+from .problem import Problem, build_problem
 
 __all__ = ["InferenceResult", "Step", "infer", "perturbed"]
 

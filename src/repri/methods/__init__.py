@@ -1,7 +1,7 @@
 """The compared methods behind one small interface."""
 
 from repri.inference import true_proportion
-from repri.inference.task import shot_labels
+from repri.inference.problem import shot_labels
 
 from .base import Episode, Method, Prediction
 from .registry import METHODS, build_method

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from repri.inference.task import IGNORE, stack_shots
+from repri.inference.problem import IGNORE, stack_shots
 
 from .base import Episode, Prediction
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from repri.inference import InferenceConfig
-from repri.settings import nearest
+from repri.runtime.settings import nearest
 
 from .base import Method
 from .prototype import Prototype

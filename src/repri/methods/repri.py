@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from repri.inference import InferenceConfig, infer, perturbed
-from repri.inference.task import resize_labels, stack_shots
+from repri.inference.problem import resize_labels, stack_shots
 
 from .base import Episode, Prediction
 

@@ -1,9 +1,10 @@
 """§3.2: feature extractors and their weights."""
 
-from .extractor import FeatureExtractor, InputRule
+from repri.features.extractor import FeatureExtractor, InputRule
+from repri.features.whitening import MappedWhitening, Whitening, whitening_of
+
+from .extractors.stitched import StitchedExtractor
 from .load import load_extractor
-from .stitched import StitchedExtractor
-from .whitening import MappedWhitening, Whitening, whitening_of
 
 __all__ = [
     "FeatureExtractor",

@@ -11,21 +11,23 @@ import torch
 import torch.nn as nn
 from torch import Tensor
 
-from repri.settings import parse, read_yaml
+from repri.features.extractor import IMAGENET, FeatureExtractor
+from repri.models.extractors.headed import HeadedExtractor
+from repri.models.extractors.network import NetworkExtractor
+from repri.runtime.settings import parse, read_yaml
 
-from .checkpoints import Checkpoint, load_exactly, read_checkpoint
-from .embedded import DEFAULTS, embedded_head, embedded_path, embedded_whitening
-from .extractor import IMAGENET, FeatureExtractor, HeadedExtractor, NetworkExtractor
-from .fast import accelerate
-from .filters import FilterBank
-from .heads import is_head, load_head
-from .hub import HubBackbone, TimmBackbone, pick_layers
-from .joint import JointExtractor, Part
-from .mobile import STAGES, CompactNet, MobileNet
-from .pspnet import PSPNet
-from .resnet import DEPTHS, ResNet
-from .stitched import StitchedExtractor
-from .vgg import VGG16
+from .extractors.filters import FilterBank
+from .extractors.joint import JointExtractor, Part
+from .extractors.stitched import StitchedExtractor
+from .heads.head import is_head, load_head
+from .networks.fast import accelerate
+from .networks.hub import HubBackbone, TimmBackbone, pick_layers
+from .networks.mobile import STAGES, CompactNet, MobileNet
+from .networks.pspnet import PSPNet
+from .networks.resnet import DEPTHS, ResNet
+from .networks.vgg import VGG16
+from .weights.checkpoints import Checkpoint, load_exactly, read_checkpoint
+from .weights.embedded import DEFAULTS, embedded_head, embedded_path, embedded_whitening
 
 __all__ = ["NAMES", "build_backbone", "find_weights", "load_checkpoint", "load_extractor"]
 
@@ -253,7 +255,7 @@ def _build(name: str, weights: str | Path | None, architecture: dict[str, Any], 
 
 def find_weights(weights: str | Path) -> Path:
     """A file, or the name of weights in the cache."""
-    from .registry import KNOWN, imported_path
+    from .weights.known import KNOWN, imported_path
 
     path = Path(weights).expanduser()
     if isinstance(weights, str) and not path.is_file():

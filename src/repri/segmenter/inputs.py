@@ -11,8 +11,8 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
-from repri.data.annotations import AnnotatedImage, Shape
-from repri.data.images import IGNORE, check_same_size, is_two_level, read_image, read_mask, to_rgb
+from repri.data.io.annotations import AnnotatedImage, Shape
+from repri.data.io.images import IGNORE, check_same_size, is_two_level, read_image, read_mask, to_rgb
 
 __all__ = [
     "Picture",

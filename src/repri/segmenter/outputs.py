@@ -18,10 +18,10 @@ from urllib.parse import quote
 import numpy as np
 from PIL import Image, PngImagePlugin
 
-from repri.data.annotations import AnnotatedImage, Annotations, shapes_of
-from repri.data.formats import write_annotated
-from repri.data.images import colour_map, read_mask, write_mask
-from repri.files import atomic
+from repri.data.io.annotations import AnnotatedImage, Annotations, shapes_of
+from repri.data.io.formats import write_annotated
+from repri.data.io.images import colour_map, read_mask, write_mask
+from repri.runtime.files import atomic
 
 from .segmenter import Segmentation
 

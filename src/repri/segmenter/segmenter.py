@@ -15,11 +15,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from repri.data.parallel import parallel, usable_cores
-from repri.data.resize import Geometry, geometry, resize_image, restore, step_of
-from repri.inference import InferenceConfig, guided
-from repri.inference.task import on_one_grid
+from repri.features.view import Geometry, geometry, resize_image, restore, step_of
+from repri.inference import InferenceConfig
+from repri.inference.problem import on_one_grid
 from repri.models import FeatureExtractor, StitchedExtractor, load_extractor
+from repri.refine.guided import guided
+from repri.runtime.parallel import parallel, usable_cores
 
 from .classify import Classifier
 from .inputs import Picture, Proportion, Shares, as_picture, check_names, load_shots, name_of, shares_of

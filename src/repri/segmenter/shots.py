@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from repri.data.annotations import BACKGROUND, AnnotatedImage, Annotations, Shape
-from repri.data.formats import read_annotated
-from repri.data.images import read_image
+from repri.data.io.annotations import BACKGROUND, AnnotatedImage, Annotations, Shape
+from repri.data.io.formats import read_annotated
+from repri.data.io.images import read_image
 
 from .inputs import check_names
 from .segmenter import Segmenter

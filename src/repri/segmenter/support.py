@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from repri.data.images import IGNORE
-from repri.data.resize import Geometry
-from repri.inference.task import on_one_grid
+from repri.data.io.images import IGNORE
+from repri.features.view import Geometry
+from repri.inference.problem import on_one_grid
 
 __all__ = ["Support", "build_support", "cell_labels", "presence_of", "shows", "statistic"]
 

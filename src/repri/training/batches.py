@@ -12,14 +12,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from repri.data.augment import Augmentation, augment, flips
-from repri.data.dataset import Dataset
-from repri.data.folds import Protocol
-from repri.data.images import IGNORE, upright_size
-from repri.data.parallel import parallel
-from repri.data.resize import Geometry, ResizeRule, geometry, resize, resize_mask
-from repri.data.store import FeatureStore
-from repri.models.extractor import InputRule
+from repri.data.datasets.dataset import Dataset
+from repri.data.datasets.folds import Protocol
+from repri.data.io.images import IGNORE, upright_size
+from repri.features.extractor import InputRule
+from repri.features.store import FeatureStore
+from repri.features.view import Geometry, ResizeRule, geometry, resize, resize_mask
+from repri.runtime.parallel import parallel
+
+from .augment import Augmentation, augment, flips
 
 __all__ = ["Batch", "Examples", "at_cells", "base_labels", "evenly", "order", "sampled"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from repri.data.folds import Protocol
-from repri.data.index import MIN_PIXELS
+from repri.data.datasets.folds import Protocol
+from repri.data.datasets.index import MIN_PIXELS
 
 __all__ = ["TrainConfig"]
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from repri.data.images import IGNORE
-from repri.distributed import World
-from repri.models.discriminant import Discriminant, Moments
+from repri.data.io.images import IGNORE
+from repri.models.heads.discriminant import Discriminant, Moments
+from repri.runtime.distributed import World
 
 from .batches import Batch
 from .network import HeadTrainee

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import torch
 
-from repri.distributed import World
-from repri.memory import peak_memory
-from repri.models.discriminant import Discriminant, Moments
+from repri.models.heads.discriminant import Discriminant, Moments
+from repri.runtime.distributed import World
+from repri.runtime.memory import peak_memory
 
 from .batches import order
 from .discriminant import add_picture

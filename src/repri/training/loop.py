@@ -23,9 +23,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from repri.data.images import IGNORE
-from repri.distributed import World
-from repri.models.discriminant import Discriminant
+from repri.data.io.images import IGNORE
+from repri.models.heads.discriminant import Discriminant
+from repri.runtime.distributed import World
 
 from .batches import Batch, Examples, order, sampled
 from .config import TrainConfig

@@ -13,18 +13,19 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from repri.data.resize import on_corners
-from repri.models.blocks import Blocks, continue_transformer
-from repri.models.checkpoints import Checkpoint, read_checkpoint, save_checkpoint
-from repri.models.discriminant import Discriminant
-from repri.models.extractor import IMAGENET, FeatureExtractor, InputRule, NetworkExtractor
-from repri.models.heads import AnyHead, Head, save_head
+from repri.features.extractor import IMAGENET, FeatureExtractor, InputRule
+from repri.features.view import on_corners
+from repri.models.extractors.network import NetworkExtractor
+from repri.models.heads.blocks import Blocks, continue_transformer
+from repri.models.heads.discriminant import Discriminant
+from repri.models.heads.head import AnyHead, Head, save_head
 from repri.models.load import BACKBONES, NAMES, WHOLE, build_backbone, find_weights, load_checkpoint, load_extractor
-from repri.models.mobile import CompactNet, MobileNet
-from repri.models.pspnet import PSPNet
-from repri.models.resnet import ResNet
-from repri.models.vgg import VGG16
-from repri.settings import nearest
+from repri.models.networks.mobile import CompactNet, MobileNet
+from repri.models.networks.pspnet import PSPNet
+from repri.models.networks.resnet import ResNet
+from repri.models.networks.vgg import VGG16
+from repri.models.weights.checkpoints import Checkpoint, read_checkpoint, save_checkpoint
+from repri.runtime.settings import nearest
 
 from .config import TrainConfig
 

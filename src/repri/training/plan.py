@@ -11,18 +11,18 @@ from typing import Any
 
 import torch
 
-from repri.data.augment import AUGMENTATIONS
-from repri.data.dataset import Dataset
-from repri.data.folds import among
-from repri.data.index import class_index, class_lists
-from repri.data.open import open_dataset, splits_of
-from repri.data.parallel import parallel
-from repri.data.store import FeatureStore
-from repri.distributed import World
-from repri.files import check_cache, check_writable
+from repri.data.datasets.dataset import Dataset
+from repri.data.datasets.folds import among
+from repri.data.datasets.index import class_index, class_lists
+from repri.data.datasets.open import open_dataset, splits_of
+from repri.features.store import FeatureStore
 from repri.models.load import load_extractor
-from repri.settings import nearest
+from repri.runtime.distributed import World
+from repri.runtime.files import check_cache, check_writable
+from repri.runtime.parallel import parallel
+from repri.runtime.settings import nearest
 
+from .augment import AUGMENTATIONS
 from .batches import Examples, base_labels, evenly
 from .config import TrainConfig
 from .network import Trainee, build_trainee

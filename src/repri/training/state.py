@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import yaml
 
-from repri.files import atomic
+from repri.runtime.files import atomic
 
 from .config import TrainConfig
 

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from PIL import Image
 
-from repri.data.images import IGNORE
-from repri.data.resize import geometry
-from repri.files import atomic
+from repri.data.io.images import IGNORE
+from repri.features.view import geometry
+from repri.runtime.files import atomic
 
 from .network import Trainee
 from .plan import Plan

@@ -1,0 +1,1 @@
+"""Data sets: images with masks, classes, folds."""

@@ -1,0 +1,99 @@
+"""Which image holds how many pixels of which class: counted once, kept in the cache."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
+
+import numpy as np
+
+from repri.data.io.images import IGNORE
+from repri.runtime.files import atomic, cache_folder
+from repri.runtime.parallel import parallel
+
+from .dataset import Dataset, Sample
+
+__all__ = ["MIN_PIXELS", "ClassIndex", "class_index", "class_lists", "data_fingerprint"]
+
+MIN_PIXELS = 2 * 32 * 32
+"""An image belongs to a class's list if it has that many pixels of it at its original resolution."""
+
+
+class ClassIndex(NamedTuple):
+    """Pixels of each class in each image."""
+
+    classes: tuple[int, ...]
+    """Class id of each column."""
+    counts: np.ndarray
+    """[images, classes] int64, images in the data set's order."""
+    fingerprint: str
+
+    def of(self, class_id: int) -> np.ndarray:
+        """[images] pixels of a class."""
+        return self.counts[:, self.classes.index(class_id)]
+
+
+def data_fingerprint(dataset: Dataset) -> str:
+    """Changes with the list of samples, the classes and every mask file's place, size and time."""
+    digest = hashlib.sha256(repr((sorted(dataset.classes.items()), dataset.masks, dataset.colours)).encode())
+    if dataset.source is not None:
+        digest.update(dataset.source.fingerprint.encode())
+    for sample in dataset.samples:
+        digest.update(f"{sample.id}\0{sample.class_id}\0".encode())
+        if sample.mask is not None:
+            try:
+                stat = sample.mask.stat()
+            except OSError:
+                raise ValueError(f"{sample.mask}, the mask of {sample.image.name}, does not exist") from None
+            digest.update(f"{sample.mask.absolute()} {stat.st_size} {stat.st_mtime_ns}\0".encode())
+    return digest.hexdigest()
+
+
+def class_index(
+    dataset: Dataset, workers: int | None = None, progress: Callable[[int, int], None] | None = None
+) -> ClassIndex:
+    """Count the pixels of every class in every mask, or take the counts from the cache."""
+    fingerprint = data_fingerprint(dataset)
+    path = cache_folder() / "index" / f"{fingerprint[:32]}.npy"
+    classes = tuple(dataset.classes)
+    if path.is_file():
+        try:
+            counts = np.load(path, allow_pickle=False)
+        except (OSError, ValueError, EOFError):
+            counts = None  # damaged: count again
+        if counts is not None and counts.shape == (len(dataset), len(classes)):
+            return ClassIndex(classes, counts, fingerprint)
+    counts = np.empty((len(dataset), len(classes)), np.int64)
+    for i, row in enumerate(parallel(lambda sample: _count(dataset, sample), dataset.samples, workers)):
+        counts[i] = row
+        if progress:
+            progress(i + 1, len(dataset))
+    with suppress(ValueError), atomic(path) as temporary, temporary.open("wb") as file:  # else it is counted again
+        np.save(file, counts)
+    return ClassIndex(classes, counts, fingerprint)
+
+
+def _count(dataset: Dataset, sample: Sample) -> np.ndarray:
+    histogram = np.bincount(dataset.mask(sample.id).ravel(), minlength=max(dataset.classes) + 1)
+    unknown = set(np.nonzero(histogram)[0].tolist()) - {0, IGNORE} - set(dataset.classes)
+    if unknown:
+        raise ValueError(
+            f"{sample.mask or sample.id} holds the class id {min(unknown)}, which {dataset.name} does not have: "
+            f"`repri data verify` names every such file"
+        )
+    return histogram[list(dataset.classes)]
+
+
+def class_lists(dataset: Dataset, index: ClassIndex, min_pixels: int = MIN_PIXELS) -> dict[int, tuple[str, ...]]:
+    """Class → ids of the images with enough of it, in the data set's order.
+
+    A reduced copy of a data set may bring its own lists, made at the original resolution; they are then
+    taken instead of the counts.
+    """
+    if dataset.class_files is not None and min_pixels == MIN_PIXELS:
+        files = dataset.class_files
+        return {c: tuple(s.id for s in dataset.samples if s.id in files.get(c, ())) for c in dataset.classes}
+    ids = [sample.id for sample in dataset.samples]
+    return {c: tuple(ids[i] for i in np.nonzero(index.of(c) >= min_pixels)[0]) for c in dataset.classes}

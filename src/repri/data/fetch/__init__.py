@@ -1,0 +1,1 @@
+"""The benchmarks, downloaded from their publishers and prepared."""

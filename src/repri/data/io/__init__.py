@@ -1,0 +1,1 @@
+"""Images, masks and annotations: read and written."""

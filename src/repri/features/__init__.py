@@ -1,0 +1,1 @@
+"""The road from an image to labelled cells: extractor, view, labels, store."""

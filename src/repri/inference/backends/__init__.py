@@ -1,0 +1,1 @@
+"""The sums of a gradient step: plain torch, and a compiled kernel."""

@@ -1,0 +1,1 @@
+"""Feature extractors that are made of others, or of fixed filters."""

@@ -1,0 +1,1 @@
+"""Small modules on frozen features."""

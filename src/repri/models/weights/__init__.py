@@ -1,0 +1,1 @@
+"""Weights: file formats, known files, the embedded model."""

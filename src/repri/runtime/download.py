@@ -1,0 +1,124 @@
+"""Fetching a file: resumed where it stopped, checked, and renamed into place only when whole."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+from filelock import FileLock
+
+from .files import check_writable
+
+__all__ = ["fetch", "file_sha256", "offline"]
+
+BLOCK = 1 << 20
+Progress = Callable[[int, int], None]
+"""Called with the bytes that are here and the bytes in all (0: unknown)."""
+
+
+def fetch(url: str, path: Path, digest: str, progress: Progress | None = None, timeout: float = 30) -> Path:
+    """The file at ``url`` as ``path``, with the digest (or the start of it) that its publisher gives.
+
+    ``digest`` is a sha256, or an md5 written ``md5:…`` where there is nothing better.
+
+    What has arrived is kept in ``path.part``; the next call goes on from there. A ValueError says what
+    happened and how to put the file in place by hand. ``REPRI_OFFLINE=1`` forbids the network.
+    """
+    if path.is_file():
+        if wrong := _wrong_digest(path, digest):
+            raise ValueError(f"{path} {wrong}: remove it and try again, or {_by_hand(url, path)}")
+        return path
+    if offline():
+        raise ValueError(f"REPRI_OFFLINE is set, so {url} is not fetched: {_by_hand(url, path)}")
+    check_writable(path)
+    with FileLock(path.with_name(f".{path.name}.lock")):  # two processes may want it at once
+        if not path.is_file():
+            _fetch_part(url, path, progress, timeout)
+            _finish(url, path, digest)
+    return path
+
+
+def offline() -> bool:
+    """Whether REPRI_OFFLINE forbids the network."""
+    return os.environ.get("REPRI_OFFLINE", "0") not in ("", "0")
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(path.name + ".part")
+
+
+def _fetch_part(url: str, path: Path, progress: Progress | None, timeout: float) -> None:
+    """Bring ``path.part`` to its full length, or say why not."""
+    part = _part(path)
+    start = part.stat().st_size if part.is_file() else 0
+    if not url.startswith(("http://", "https://", "ftp://", "file://")):
+        raise ValueError(f"{url!r} is not an address: it must begin with http:// or https://")
+    request = urllib.request.Request(url, headers={"Range": f"bytes={start}-"} if start else {})
+    try:
+        with urllib.request.urlopen(request, timeout=timeout) as response:
+            resumed = response.status == 206 and response.headers.get("Content-Range", "").startswith(f"bytes {start}-")
+            if response.status == 206 and not resumed:
+                part.unlink()
+                raise ValueError(f"{url} sent another part than the one asked for: try again to start over")
+            here = start if resumed else 0
+            length = response.headers.get("Content-Length")
+            total = here + int(length) if length else 0
+            with part.open("ab" if resumed else "wb") as file:
+                while block := response.read(BLOCK):
+                    file.write(block)
+                    here += len(block)
+                    if progress:
+                        progress(here, total)
+    except urllib.error.HTTPError as error:
+        error.close()
+        if error.code != 416:  # the part is already whole: the hash decides
+            raise ValueError(f"{url} answered {error.code} ({error.reason}): {_by_hand(url, path)}") from None
+    except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise ValueError(
+            f"{url} could not be fetched ({reason}): try again to go on where it stopped, or {_by_hand(url, path)}"
+        ) from None
+    else:
+        if total and here < total:
+            raise ValueError(
+                f"{url} broke off after {here} of {total} bytes: try again to go on where it stopped, "
+                f"or {_by_hand(url, path)}"
+            )
+
+
+def _finish(url: str, path: Path, digest: str) -> None:
+    part = _part(path)
+    if wrong := _wrong_digest(part, digest):
+        part.unlink()
+        raise ValueError(f"what arrived from {url} {wrong}: it was discarded; try again, or {_by_hand(url, path)}")
+    os.replace(part, path)
+
+
+def _wrong_digest(path: Path, digest: str) -> str:
+    """What is wrong with a file's digest, or nothing."""
+    kind, _, wanted = digest.lower().rpartition(":")
+    found = _digest(path, kind or "sha256")
+    return (
+        "" if found.startswith(wanted) else f"has the {kind or 'sha256'} {found[:16]}… and should have {wanted[:16]}…"
+    )
+
+
+def file_sha256(path: Path) -> str:
+    return _digest(path, "sha256")
+
+
+def _digest(path: Path, kind: str) -> str:
+    digest = hashlib.new(kind, usedforsecurity=False)
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _by_hand(url: str, path: Path) -> str:
+    return f"download {url} by hand and put it at {path}"

@@ -1,0 +1,21 @@
+"""The error that a user's mistake raises."""
+
+from __future__ import annotations
+
+__all__ = ["MissingExtraError", "RepriError"]
+
+
+class RepriError(ValueError):
+    """A mistake in what the user gave, in one sentence: what is wrong, where, and what to do.
+
+    The command line prints the sentence alone. Any other exception is a bug and keeps its traceback.
+
+    Example:
+        >>> raise RepriError("size must be at least 8 pixels, got 3")
+        Traceback (most recent call last):
+        repri.runtime.errors.RepriError: size must be at least 8 pixels, got 3
+    """
+
+
+class MissingExtraError(RepriError, ImportError):
+    """An optional dependency is not installed; the sentence names the ``pip install`` command."""

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from repri.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from .run import evaluate, evaluate_folds
     from .metrics import Counts, Scores, scores
     from .plan import Plan, plan_evaluation
     from .results import compare, load_result, save_result
+    from .run import evaluate, evaluate_folds
     from .runner import Outcome
     from .settings import EvaluationSettings
 

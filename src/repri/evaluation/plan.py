@@ -58,7 +58,9 @@ class Plan:
         if asked is None:
             if len(set(wanted.values())) > 1:
                 listed = ", ".join(f"fold {fold} {preset}" for fold, preset in wanted.items())
-                raise RepriError(f"The extractors of the folds want different presets ({listed}): choose one with --preset.")
+                raise RepriError(
+                    f"The extractors of the folds want different presets ({listed}): choose one with --preset."
+                )
             return next(iter(wanted.values()))
         if asked == "discriminant":
             for fold, extractor in extractors.items():

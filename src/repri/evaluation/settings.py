@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from repri.data.datasets.index import MIN_PIXELS
+from repri.methods.settings import MethodSettings
 from repri.models.settings import ExtractorSettings
 
-__all__ = ["RENAMED", "DataSettings", "EvaluationSettings", "MethodSettings", "TaskSettings"]
+__all__ = ["RENAMED", "DataSettings", "EvaluationSettings", "TaskSettings"]
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class DataSettings:
     """Folder of the data set."""
     split: str = "val"
     """Split from which tasks are drawn."""
-    folds: tuple[int, ...] | None = field(default=None, metadata={"flag": "fold"})
+    folds: tuple[int, ...] | None = field(default=None, metadata={"flag": "fold", "none": "all"})
     """Folds to test, such as 0 or 0,2; all of them if it is not given."""
     test_data: str | None = None
     """Another data set to test on (pascal, for a model of coco)."""
@@ -47,19 +48,6 @@ class TaskSettings:
     """How tasks are drawn: from the list of query images in order, as the authors do, or evenly over classes."""
     task_list: str | None = None
     """File of `repri data tasks` to use instead of drawing tasks: one fold, its own shots and runs."""
-
-
-@dataclass(frozen=True)
-class MethodSettings:
-    """The method."""
-
-    name: str = "repri"
-    """Method: repri, repri-oracle, ce, ce_h, prototype, or one that another package adds."""
-    preset: str | None = None
-    """Inference preset (clean, original, trained, discriminant, paper, official); default: the one of the protocol, or the
-    one that suits the extractor."""
-    settings: dict[str, Any] = field(default_factory=dict)
-    """Single settings of the method, such as lr: 0.05 or delta: 0.3; on the command line --set lr=0.05."""
 
 
 @dataclass(frozen=True)

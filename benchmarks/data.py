@@ -17,9 +17,10 @@ import torch
 from PIL import Image
 from timing import medians
 
-from repri.data.datasets.dataset import Dataset, open_folder
+from repri.data.datasets.dataset import Dataset
+from repri.data.datasets.folder import open_folder
 from repri.data.datasets.open import open_dataset
-from repri.data.io.images import write_mask
+from repri.data.io.masks import write_mask
 from repri.features.view import ResizeRule, resize
 from repri.runtime.parallel import parallel
 

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from repri.data.datasets.open import open_dataset
-from repri.data.io.images import IGNORE
+from repri.data.io.masks import IGNORE
 from repri.data.tasks.tasks import sample_tasks
 from repri.features.store import FeatureStore
 from repri.features.view import resize_mask, restore, step_of

@@ -12,12 +12,14 @@ from typing import Any, Literal
 import torch
 
 from repri.data.datasets.dataset import Dataset
-from repri.data.datasets.folds import PASCAL, Protocol, among, coco_to_pascal_novel
+from repri.data.datasets.folds import Protocol, coco_to_pascal_novel
 from repri.data.datasets.index import MIN_PIXELS, class_index
 from repri.data.datasets.open import open_dataset
+from repri.data.io.classes import PASCAL, among
 from repri.data.tasks.tasks import Sampling, TaskList, load_tasks, sample_tasks
 from repri.features.store import Extractor, FeatureStore
 from repri.methods import Method, build_method
+from repri.protocols import get_protocol
 from repri.runtime.distributed import World
 from repri.runtime.memory import peak_memory
 
@@ -113,19 +115,20 @@ def plan(config: EvaluationConfig, progress: Callable[[int, int], None] | None =
     name, root = (config.test_data, config.test_root or config.root) if shifted else (config.data, config.root)
     dataset = open_dataset(str(name), root, config.split, config.protocol)
     folds = range(4 if shifted else len(dataset.folds)) if config.folds is None else config.folds
-    novel = {f: coco_to_pascal_novel(f, config.protocol) if shifted else dataset.novel(f) for f in folds}
+    swapped = get_protocol(config.protocol).swaps_cat_and_car
+    novel = {f: coco_to_pascal_novel(f, swapped) if shifted else dataset.novel(f) for f in folds}
     if config.extractor is None:
         tested = (dataset.classes[id] for ids in novel.values() for id in ids)
         config = replace(config, extractor=embedded_for(config, tested, shifted))
     if config.task_list is not None:
         return _plan_of_list(config, dataset, method, novel)
-    index = class_index(dataset, progress=progress)
+    index = class_index(dataset, config.min_pixels, progress=progress)
     tasks = {}
     for fold in folds:
         for shots in config.shots:
             tasks[shots, fold] = sample_tasks(
                 *(dataset, novel[fold], shots, config.tasks, config.runs),
-                *(config.seed, config.sampling, config.min_pixels, index),
+                *(config.seed, config.sampling, index),
             )
     return Plan(config, dataset, method, tasks)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
-from repri.data.io.images import IGNORE
+from repri.data.io.masks import IGNORE
 
 __all__ = ["Counts", "Scores", "bootstrap", "count_pixels", "paired_interval", "running_miou", "scores"]
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from repri.data.datasets.dataset import Dataset
 from repri.data.datasets.folds import Protocol
-from repri.data.io.images import IGNORE
+from repri.data.io.masks import IGNORE
 from repri.data.tasks.tasks import Task, TaskList
 from repri.features.store import Extractor, FeatureStore
 from repri.features.view import Geometry, on_corners, resize_mask, restore, step_of

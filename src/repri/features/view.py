@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from repri.data.io.images import IGNORE
+from repri.data.io.masks import IGNORE
 
 __all__ = [
     "Geometry",

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from repri.data.io.images import IGNORE
+from repri.data.io.masks import IGNORE
 from repri.inference import InferenceConfig, infer, infer_joint
 
 from .inputs import Shares

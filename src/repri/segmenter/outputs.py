@@ -20,7 +20,8 @@ from PIL import Image, PngImagePlugin
 
 from repri.data.io.annotations import AnnotatedImage, Annotations, shapes_of
 from repri.data.io.formats import write_annotated
-from repri.data.io.images import colour_map, read_mask, write_mask
+from repri.data.io.masks import read_mask, write_mask
+from repri.runtime.draw import colour_map
 from repri.runtime.files import atomic
 
 from .segmenter import Segmentation

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from repri import Segmenter, load_extractor
 from repri.cli import app
-from repri.data.datasets.folds import PASCAL
+from repri.data.io.classes import PASCAL
 from repri.models.weights import embedded
 from repri.models.weights.checkpoints import read_tensors
 

@@ -153,7 +153,7 @@ def test_the_get_command_fetches_with_a_bar(server, tmp_path, monkeypatch, capsy
 def test_the_weights_command(tmp_path):
     import torch
 
-    from repri.models.load import build_backbone
+    from repri.models.networks.build import build_backbone
     from tests.models.test_checkpoints import to_resnet_names
 
     listing = repri(tmp_path, "weights", "list")
@@ -184,6 +184,7 @@ def test_the_weights_command(tmp_path):
 
 def test_what_weights_files_hold(tmp_path):
     from repri.models.heads.head import Head, save_head
+
     from repri.models.weights.embedded import EMBEDDED
 
     done = repri(tmp_path, "weights", "check", str(EMBEDDED))

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 from repri.features.view import geometry
 from repri.models import load_extractor
-from repri.models.load import build_backbone
+from repri.models.networks.build import build_backbone
 from repri.models.weights.checkpoints import save_checkpoint
 from repri.runtime.distributed import World
 from repri.training import TrainConfig, prepare, train

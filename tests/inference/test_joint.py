@@ -6,6 +6,8 @@ import torch.nn.functional as F
 
 from repri.inference import InferenceConfig, infer, infer_joint
 
+from .make import config_of
+
 
 def made(classes=1, shots=2, queries=3, size=10, channels=24, seed=0):
     g = torch.Generator().manual_seed(seed)
@@ -27,7 +29,7 @@ def made(classes=1, shots=2, queries=3, size=10, channels=24, seed=0):
 @pytest.mark.parametrize("preset", ["clean", "trained", "discriminant", "ce", "ce_h"])
 def test_one_class_is_the_usual_problem(preset):
     support, labels, query, _ = made()
-    config = InferenceConfig.preset(preset)
+    config = config_of(preset)
     masks = labels.to(torch.uint8)[None].expand(3, -1, -1, -1)
     rows, known = support[None].expand(3, -1, -1, -1, -1), query[0, :, 0, 0]
     usual = infer(rows, masks, query, config, background=known, backend="torch")
@@ -41,7 +43,7 @@ def test_known_shares_and_padding():
     valid = torch.ones(3, 10, 10, dtype=torch.bool)
     valid[:, 8:] = False
     shares = torch.tensor([0.1, 0.2, 0.4])
-    config = InferenceConfig.preset("oracle")
+    config = config_of("oracle")
     masks = labels.to(torch.uint8)[None].expand(3, -1, -1, -1)
     rows = support[None].expand(3, -1, -1, -1, -1)
     usual = infer(rows, masks, query, config, valid, shares, backend="torch")

@@ -9,9 +9,8 @@ import torch
 import torch.nn.functional as F
 
 from repri.inference import InferenceConfig, infer, native_status, perturbed, true_proportion
-from repri.inference.problem import resize_labels
 
-from .make import make_tasks
+from .make import config_of, make_tasks
 
 
 def tasks(**kwargs):
@@ -62,7 +61,7 @@ BAD = {
     "nothing valid": (lambda t: t.update(query_valid=torch.zeros(2, 9, 11).bool()), "task 0: query_valid leaves no"),
     "zero features": (edit("support", torch.zeros_like), "are all zero"),
     "no configuration": (lambda t: t.update(cfg="clean"), "cfg must be an InferenceConfig"),
-    "oracle without π": (lambda t: t.update(cfg=InferenceConfig.preset("oracle")), "give proportion="),
+    "oracle without π": (lambda t: t.update(cfg=config_of("oracle")), "give proportion="),
     "no background": (lambda t: t.update(cfg=InferenceConfig.preset("discriminant")), r"a tensor \[24\], got nothing"),
     "background shape": (
         lambda t: t.update(cfg=InferenceConfig.preset("discriminant"), background=torch.rand(5)),
@@ -127,7 +126,7 @@ def test_extremes_stay_finite(preset, backend):
     if backend == "native" and not native_status()[0]:
         pytest.skip(native_status()[1])
     support, masks, query, _ = make_tasks(tasks=1, shots=1, noise=0.05)
-    cfg = InferenceConfig.preset(preset)
+    cfg = config_of(preset)
     all_foreground = torch.where(masks == 255, masks, 1)
     cases = [
         (masks, cfg.replace(temperature=2000.0), None),  # saturated probabilities
@@ -186,9 +185,8 @@ def test_labels_are_downsampled_as_torch_does():
         masks = torch.randint(0, 2, (2, height, width), dtype=torch.uint8)
         masks[:, :3] = 255
         expected = F.interpolate(masks[:, None].float(), size=(h, w), mode="nearest")[:, 0]
-        foreground, labelled = resize_labels(masks, (h, w))
-        assert torch.equal(foreground, (expected == 1).float())
-        assert torch.equal(labelled, (expected != 255).float())
+        labels = nearest_labels(masks, (h, w))
+        assert torch.equal(labels.float(), expected)
 
 
 def test_true_proportion():
@@ -258,7 +256,7 @@ def test_the_paper_form_does_not_depend_on_the_precision_of_the_features():
     support, masks, query, truth = make_tasks(channels=64, size=(16, 16), noise=0.3)
     support, query = support + 3.0, query + 3.0
     for preset in ("paper", "paper-oracle"):
-        cfg = InferenceConfig.preset(preset)
+        cfg = config_of(preset)
         pi = true_proportion(truth, (16, 16)) if cfg.needs_proportion else None
         single = infer(support, masks, query, cfg, proportion=pi)
         double = infer(support.double(), masks, query.double(), cfg, proportion=pi)

@@ -99,7 +99,7 @@ def import_weights(
     from repri.models.weights.checkpoints import load_checkpoint, read_checkpoint, save_checkpoint
     from repri.models.weights.known import KNOWN, cached_path, weights_folder
 
-    options = {"stem": stem, "stride_in": stride_in, "bn_eps": bn_eps, "dilated": dilated}
+    options: dict[str, Any] = {"stem": stem, "stride_in": stride_in, "bn_eps": bn_eps, "dilated": dilated}
     architecture = {option: value for option, value in options.items() if value is not None}
     checkpoint = read_checkpoint(file)
     load_checkpoint(checkpoint, **architecture)
@@ -140,7 +140,8 @@ def check(file: Annotated[Path, typer.Argument(help="Any weights file.")]) -> No
         kind, holds = checkpoint.kind, whole_name(backbone) if checkpoint.complete else backbone
         facts = options = checkpoint.config
         state = checkpoint.state
-    listed = [f"{key}={value}" for key, value in options.items() if key not in ("kind", "backbone", "seen")]
+    said = ("kind", "backbone", "seen")
+    listed = [f"{key}={value}" for key, value in options.items() if key not in said and value is not None]
     classes = ", ".join(facts.get("seen", ()))
     rows = {
         "kind": kind,

@@ -58,10 +58,10 @@ class HeadedExtractor(FeatureExtractor):
         self._fingerprint = fingerprint_of([under.fingerprint, *facts], tensors)
         self._identity = fingerprint_of([under.identity, *facts], tensors)
 
-    def cells(self, size: tuple[int, int]) -> tuple[int, int]:
-        """Cells along height and width of an image of ``size``: those of ``under``, times the head's refinement."""
-        height, width = self.under.cells(size)
-        return height * self.upsample, width * self.upsample
+    def cells(self, pixels: tuple[int, int]) -> tuple[int, int]:
+        """Rows and columns of cells for an input of some height and width: those of ``under``, refined by the head."""
+        rows, columns = self.under.cells(pixels)
+        return rows * self.upsample, columns * self.upsample
 
     def _forward(self, images: Tensor) -> Tensor:
         return self._finish(self.under._forward(images))

@@ -35,9 +35,9 @@ class JointExtractor(FeatureExtractor):
         self.device = torch.device(getattr(first, "device", "cpu"))
         self.seen = tuple(dict.fromkeys(name for part in parts for name in part.seen))
 
-    def cells(self, size: tuple[int, int]) -> tuple[int, int]:
-        """Cells of the first part along height and width of an image of ``size``."""
-        return self.parts[0].cells(size)
+    def cells(self, pixels: tuple[int, int]) -> tuple[int, int]:
+        """Rows and columns of cells of the first part for an input of some height and width."""
+        return self.parts[0].cells(pixels)
 
     def _forward(self, images: Tensor) -> Tensor:
         maps = [part.extract(images) for part in self.parts]  # each with its own normalisation

@@ -43,13 +43,12 @@ class StitchedExtractor(FeatureExtractor):
         middle = 0 if under.strided else (under.stride - self.stride + 1) // 2
         self.starts = [shift * self.stride - middle for shift in range(shifts)]
 
-    def cells(self, size: tuple[int, int]) -> tuple[int, int]:
-        """Cells along height and width of an image of ``size``; no cell on a pixel lies beyond the image."""
-        height, width = size
+    def cells(self, pixels: tuple[int, int]) -> tuple[int, int]:
+        """Rows and columns of cells for an input of some height and width; none lies beyond the input."""
         if self.strided:
-            return -(-height // self.stride), -(-width // self.stride)
-        height, width = self.under.cells(size)
-        return height * self.shifts, width * self.shifts
+            return super().cells(pixels)
+        rows, columns = self.under.cells(pixels)
+        return rows * self.shifts, columns * self.shifts
 
     def _forward(self, images: Tensor) -> Tensor:
         height, width = images.shape[-2:]
@@ -65,7 +64,8 @@ class StitchedExtractor(FeatureExtractor):
             out[..., i :: self.shifts, j :: self.shifts] = part
         assert out is not None
         if self.strided:  # the last cells of the last copies may lie beyond the image
-            out = out[..., : -(-height // self.stride), : -(-width // self.stride)]
+            rows, columns = self.cells((height, width))
+            out = out[..., :rows, :columns]
         return out
 
     @property

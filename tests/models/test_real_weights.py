@@ -49,7 +49,7 @@ def labelled(test_data):
         classes = set(np.unique(np.asarray(Image.open(root / mask)))) - {0, 255}
         if len(classes) == 1 and (c := int(classes.pop())) in pairs and len(pairs[c]) < 6:
             pairs[c].append((root / image, root / mask))
-        if all(len(found) == 6 for found in pairs.values()):
+        if all(len(chosen) == 6 for chosen in pairs.values()):
             break
     return pairs
 

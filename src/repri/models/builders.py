@@ -50,11 +50,7 @@ def build_default(name: str, device: Device = "cpu", fast: bool = True, compile:
 
 @register_extractor("distilled", "the embedded model without a head, made without labels of PASCAL")
 def build_distilled(
-    layers: Layers = None,
-    combine: Combine = "concat",
-    device: Device = "cpu",
-    fast: bool = True,
-    compile: bool = False,
+    layers: Layers = None, combine: Combine = "concat", device: Device = "cpu", fast: bool = True, compile: bool = False
 ) -> FeatureExtractor:
     """Build the network of the embedded model."""
     extractor = build_trained(embedded_path(), layers, combine, device, fast, compile)
@@ -115,11 +111,7 @@ def build_hub(
 
 @register_extractor("timm:", "a backbone of timm")
 def build_timm(
-    source: str,
-    layers: Layers = None,
-    combine: Combine = "concat",
-    device: Device = "cpu",
-    compile: bool = False,
+    source: str, layers: Layers = None, combine: Combine = "concat", device: Device = "cpu", compile: bool = False
 ) -> NetworkExtractor:
     """Build a backbone of timm."""
     network = TimmBackbone(source, layers)

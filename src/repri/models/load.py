@@ -44,8 +44,6 @@ def load_extractor(
 ) -> FeatureExtractor:
     """Load a frozen feature extractor.
 
-    An option that the extractor does not take is an error; ``device``, ``fast`` and ``compile`` may always be given.
-
     Args:
         name: One of
 
@@ -66,8 +64,7 @@ def load_extractor(
             ``compact-…``), ``stage1`` … of a hub model.
         combine: Whether several layers are concatenated or averaged.
         head: A module on top, with ``out_channels``.
-        shifts: Number of shifted copies of an image along each side: that many times finer features, for its square in
-            time.
+        shifts: Number of shifted copies of an image along each side, for that many times finer features.
         device: Where the network runs.
         fast: Whether an equivalent, faster network runs: norms folded, pyramid factored, channels last.
         compile: Whether ``torch.compile`` is applied too: slow to start, worth it for thousands of images.

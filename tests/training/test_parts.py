@@ -174,7 +174,7 @@ def test_a_trained_head_becomes_an_extractor(settings, kind, tmp_path):
 def test_a_pspnet_is_frozen_up_to_a_layer(settings, tmp_path):
     import warnings
 
-    from repri.models.load import build_backbone
+    from repri.models.networks.build import build_backbone
     from repri.models.weights.checkpoints import save_checkpoint
 
     torch.manual_seed(0)

@@ -1,9 +1,10 @@
-"""Backbone families of transformers, small and untrained, saved in the hub's layout and loaded from the folder."""
+"""Backbones of transformers, small and untrained, saved in the hub's layout and loaded from the folder."""
 
 import pytest
 import torch
 
 from repri.models import load_extractor
+from repri.runtime.errors import RepriError
 
 transformers = pytest.importorskip("transformers")
 
@@ -68,10 +69,10 @@ def test_incomplete_weights_are_refused(tmp_path):
     state = load_file(path)
     dropped = next(key for key in state if "layer.1.mlp" in key)
     save_file({k: v for k, v in state.items() if k != dropped}, path, metadata={"format": "pt"})
-    with pytest.raises(ValueError, match="1 weights are missing or of another shape"):
+    with pytest.raises(RepriError, match="1 weights are missing or of another shape"):
         load_extractor(str(tmp_path))
     path.write_bytes(path.read_bytes()[:1000])
-    with pytest.raises(ValueError, match="cannot load"):
+    with pytest.raises(RepriError, match=r"cannot be loaded: .*model\.safetensors"):
         load_extractor(str(tmp_path))
 
 
@@ -90,14 +91,14 @@ def test_the_fingerprint_knows_the_configuration_and_not_the_place(tmp_path):
 
 def test_offline_does_not_wait_for_the_network(monkeypatch):
     monkeypatch.setenv("REPRI_OFFLINE", "1")
-    with pytest.raises(ValueError, match=r"cannot load no-such/model.*without network, give a folder"):
+    with pytest.raises(RepriError, match=r"no-such/model cannot be loaded: .*without network, give a folder"):
         load_extractor("hub:no-such/model")
 
 
 def test_other_models_are_refused(tmp_path):
     config = transformers.BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)
     transformers.BertModel(config).save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match="a bert model, which transformers offers no backbone for"):
+    with pytest.raises(RepriError, match="is a bert model, and transformers has no backbone for it"):
         load_extractor(f"hub:{tmp_path}")
 
 
@@ -119,3 +120,8 @@ def test_blocks_that_no_stage_needs_are_not_run(tmp_path):
         assert extractor.fingerprint == whole.fingerprint
         image = torch.rand(1, 3, 56, 42)
         assert torch.equal(extractor.extract(image), whole.extract(image))
+
+
+def test_a_folder_without_a_model(tmp_path):
+    with pytest.raises(RepriError, match=r"nothing is no folder with a config\.json"):
+        load_extractor(f"hub:{tmp_path}/nothing")

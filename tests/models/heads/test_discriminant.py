@@ -1,22 +1,23 @@
-"""Features in which classes vary alike in all directions."""
+"""The discriminant: features in which classes vary alike in all directions."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 
 from repri.models.heads.discriminant import Discriminant, Moments
+from repri.runtime.errors import RepriError
 
 
 def classes(count=4, cells=400, channels=12):
     """Unit features of classes that differ along quiet directions and vary along loud ones."""
     g = torch.Generator().manual_seed(0)
     spread = torch.linspace(2.0, 0.05, channels)
-    found = []
+    rows = []
     for _ in range(count):
         centre = 0.2 * torch.randn(channels, generator=g)
         centre[: channels // 2] = 0.3
-        found.append(F.normalize(centre + spread * torch.randn(cells, channels, generator=g) * 0.3, dim=1))
-    return found
+        rows.append(F.normalize(centre + spread * torch.randn(cells, channels, generator=g) * 0.3, dim=1))
+    return rows
 
 
 def fitted(rows, width=12, parts=(12,)):
@@ -32,7 +33,7 @@ def apply(head, rows):
     return head(rows.T[None, :, None])[0, :, 0].T
 
 
-def test_pixels_of_a_class_vary_alike():
+def test_cells_of_a_class_vary_alike():
     rows = classes()
     head, _ = fitted(rows)
     plain, mapped = (
@@ -43,7 +44,7 @@ def test_pixels_of_a_class_vary_alike():
     assert mapped[-1] / mapped[-8] < plain[-1] / plain[-8] / 1.5
 
 
-def test_means_and_background_are_where_they_are_said_to_be():
+def test_means_and_background_are_those_of_the_mapped_cells():
     rows = classes()
     head, means = fitted(rows)
     for cells, mean in zip(rows, means, strict=True):
@@ -72,14 +73,14 @@ def test_layers_count_alike_whatever_their_length():
 def test_too_little_to_learn_from():
     moments = Moments.empty(3, 12)
     moments.add(torch.rand(5, 12), 1)
-    with pytest.raises(ValueError, match="cells of the background and of at least one class"):
+    with pytest.raises(RepriError, match="cells of the background and of at least one class"):
         Discriminant([12], 4).fit(moments)
     still = Moments.empty(2, 12)
     for label in (0, 1):
         still.add(torch.full((5, 12), 0.25), label)
-    with pytest.raises(ValueError, match="vary within a class"):
+    with pytest.raises(RepriError, match="needs features that vary within a class"):
         Discriminant([12], 4).fit(still)
-    with pytest.raises(ValueError, match="of 12 channels has 1 to 12, got 13"):
+    with pytest.raises(RepriError, match="of 12 channels has 1 to 12, got 13"):
         Discriminant([12], 13)
 
 

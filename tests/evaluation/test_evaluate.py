@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from repri import InferenceConfig, infer, true_proportion
-from repri.data.io.images import write_mask
+from repri.data.io.masks import write_mask
 from repri.data.tasks.tasks import save_tasks
 from repri.evaluation.evaluate import EvaluationConfig, Plan, evaluate, plan
 from repri.evaluation.metrics import count_pixels

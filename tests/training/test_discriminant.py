@@ -105,7 +105,7 @@ def test_evaluation_takes_the_form_of_the_extractor_and_tells_what_it_has_seen(s
     train(plan)
     extractor = load_extractor(str(tmp_path / "run" / "model.safetensors"))
     dataset = plan.examples.dataset
-    assert extractor.seen == tuple(dataset.classes[id] for id in dataset.base(0))
+    assert extractor.seen == tuple(name for id, name in dataset.classes.items() if id not in dataset.novel(0))
     few = {"runs": 1, "tasks": 2, "split": "train", "min_pixels": 1, "size": 96}
     honest = plan_evaluation(EvaluationConfig(settings["data"], folds=(0,), **few))
     with warnings.catch_warnings():

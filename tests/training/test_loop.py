@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from repri.cli import app
 from repri.data.datasets.scenes import make_dataset
 from repri.models import load_extractor
-from repri.models.heads.head import load_head
+from repri.models.heads.files import load_head
 from repri.runtime.distributed import World
 from repri.runtime.settings import parse, read_yaml
 from repri.training import TrainConfig, prepare, train

@@ -6,9 +6,10 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from repri.data.datasets.folds import PASCAL, contiguous_folds, numbered
+from repri.data.datasets.folds import contiguous_folds
 from repri.data.datasets.open import open_dataset
 from repri.data.datasets.scenes import make_dataset
+from repri.data.io.classes import PASCAL, number_classes
 from repri.models import load_extractor
 from repri.training import TrainConfig, prepare, train
 from repri.training.batches import base_labels, evenly, order, sampled
@@ -76,13 +77,13 @@ def test_the_rate_falls_like_a_cosine():
 
 def test_labels_of_the_base_training(scenes):
     dataset = open_dataset(scenes, None, "train")
-    base = dataset.base(1)
+    base = [id for id in dataset.classes if id not in dataset.novel(1)]
     table = base_labels(dataset, base, "clean")
     assert [table[id] for id in base] == list(range(1, len(base) + 1))
     assert all(table[id] == 255 for id in (*dataset.novel(1), 255))
     assert table[0] == 0
     assert base_labels(dataset, base, "official")[255] == 0  # void is background there
-    names = numbered(PASCAL)
+    names = number_classes(PASCAL)
     assert [names[id] for id in contiguous_folds(list(names), 4)[0]] == list(PASCAL[:5])
 
 
@@ -173,7 +174,7 @@ def test_a_trained_head_becomes_an_extractor(settings, kind, tmp_path):
 def test_a_pspnet_is_frozen_up_to_a_layer(settings, tmp_path):
     import warnings
 
-    from repri.models.load import build_backbone
+    from repri.models.networks.build import build_backbone
     from repri.models.weights.checkpoints import save_checkpoint
 
     torch.manual_seed(0)

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 from repri.features.view import geometry
 from repri.models import load_extractor
-from repri.models.load import build_backbone
+from repri.models.networks.build import build_backbone
 from repri.models.weights.checkpoints import save_checkpoint
 from repri.runtime.distributed import World
 from repri.training import TrainConfig, prepare, train
@@ -161,7 +161,7 @@ def test_flips_of_stored_features_carry_the_targets_along(pupil):
         ({"freeze": "layer4"}, "no layer named 'layer4' to freeze up to"),
         ({"weights": None}, "give weights"),
         ({"protocol": "official"}, "take clean"),
-        ({"teacher": "nobody"}, "unknown extractor 'nobody'"),
+        ({"teacher": "nobody"}, "There is no extractor named 'nobody'"),
         ({"upsample": 2}, "takes no layers, upsample, recompute or thin"),
     ],
 )

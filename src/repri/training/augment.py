@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image
 
-from repri.data.io.images import IGNORE
+from repri.data.io.masks import IGNORE
 
 __all__ = ["AUGMENTATIONS", "Augmentation", "augment", "flips"]
 

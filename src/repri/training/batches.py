@@ -14,7 +14,8 @@ from torch import Tensor
 
 from repri.data.datasets.dataset import Dataset
 from repri.data.datasets.folds import Protocol
-from repri.data.io.images import IGNORE, upright_size
+from repri.data.io.images import upright_size
+from repri.data.io.masks import IGNORE
 from repri.features.extractor import InputRule
 from repri.features.store import FeatureStore
 from repri.features.view import Geometry, ResizeRule, geometry, resize, resize_mask

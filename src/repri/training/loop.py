@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from repri.data.io.images import IGNORE
+from repri.data.io.masks import IGNORE
 from repri.models.heads.discriminant import Discriminant
 from repri.runtime.distributed import World
 

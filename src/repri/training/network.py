@@ -17,14 +17,17 @@ from repri.features.extractor import IMAGENET, FeatureExtractor, InputRule
 from repri.features.view import on_corners
 from repri.models.extractors.network import NetworkExtractor
 from repri.models.heads.blocks import Blocks, continue_transformer
+from repri.models.heads.convolution import Head
 from repri.models.heads.discriminant import Discriminant
-from repri.models.heads.head import AnyHead, Head, save_head
-from repri.models.load import BACKBONES, NAMES, WHOLE, build_backbone, find_weights, load_checkpoint, load_extractor
+from repri.models.heads.files import AnyHead, save_head
+from repri.models.load import EXTRACTORS, load_extractor
+from repri.models.networks.build import BACKBONES, WHOLE, build_backbone
 from repri.models.networks.mobile import CompactNet, MobileNet
 from repri.models.networks.pspnet import PSPNet
 from repri.models.networks.resnet import ResNet
 from repri.models.networks.vgg import VGG16
-from repri.models.weights.checkpoints import Checkpoint, read_checkpoint, save_checkpoint
+from repri.models.weights.checkpoints import Checkpoint, load_checkpoint, read_checkpoint, save_checkpoint
+from repri.models.weights.known import find_weights
 from repri.runtime.settings import nearest
 
 from .config import TrainConfig
@@ -229,7 +232,7 @@ def _check_stage(config: TrainConfig, stage: str) -> None:
 
 def _absolute(name: str) -> str:
     """A file or folder by its whole path, so that it is found from anywhere; anything else as it is."""
-    if name in NAMES:
+    if name in EXTRACTORS:
         return name
     kind, path = ("hub:", name.removeprefix("hub:")) if name.startswith("hub:") else ("", name)
     return f"{kind}{Path(path).expanduser().resolve()}" if Path(path).expanduser().exists() else name

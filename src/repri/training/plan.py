@@ -12,9 +12,9 @@ from typing import Any
 import torch
 
 from repri.data.datasets.dataset import Dataset
-from repri.data.datasets.folds import among
 from repri.data.datasets.index import class_index, class_lists
 from repri.data.datasets.open import open_dataset, splits_of
+from repri.data.io.classes import among
 from repri.features.store import FeatureStore
 from repri.models.load import load_extractor
 from repri.runtime.distributed import World
@@ -169,7 +169,7 @@ def prepare(
             data = replace(data, samples=tuple(kept))
         ids = [sample.id for sample in data.samples]
         if labelled and ids:
-            lists = class_lists(data, class_index(data, progress=progress), config.min_pixels)
+            lists = class_lists(data, class_index(data, config.min_pixels, progress=progress))
             wanted = {id for c in base for id in lists[c]}
             ids = [id for id in ids if id in wanted]
         if not ids:

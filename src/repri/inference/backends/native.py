@@ -10,7 +10,6 @@ from torch import Tensor
 
 from repri.inference.config import InferenceConfig
 from repri.inference.problem import Problem
-
 from repri.runtime.errors import RepriError
 
 from .build import load_library

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from PIL import Image
+from repri.segmenter.support import cell_labels
 
 from repri import Segmenter
 from repri.data.datasets.index import class_index, class_lists
@@ -17,7 +18,6 @@ from repri.features.view import geometry
 from repri.models import load_extractor
 from repri.models.heads.discriminant import Discriminant, Moments
 from repri.segmenter.inputs import as_masks, as_picture, load_shots, shares_of
-from repri.segmenter.support import cell_labels
 from repri.segmenter.tiles import starts, window
 
 

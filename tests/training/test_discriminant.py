@@ -7,10 +7,10 @@ import warnings
 
 import pytest
 import torch
-
-from repri import Segmenter
 from repri.evaluation.evaluate import EvaluationConfig, evaluate
 from repri.evaluation.evaluate import plan as plan_evaluation
+
+from repri import Segmenter
 from repri.experiments.plots import plot_training
 from repri.features.extractor import FeatureExtractor
 from repri.features.store import FeatureStore

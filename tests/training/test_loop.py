@@ -4,7 +4,7 @@ import csv
 
 import pytest
 import torch
-from repri.models.heads.head import load_head
+from repri.models.heads.files import load_head
 
 from repri.models import load_extractor
 from repri.runtime.errors import RepriError

@@ -43,6 +43,16 @@ class Plan(ctypes.Structure):
     ]
 
 
+class Image(ctypes.Structure):
+    """``image`` of pack.c."""
+
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("values", "places", "rows", "inv_norm", "norm")),
+        *((name, ctypes.c_int64) for name in ("channels", "pixels", "channel_stride", "pixel_stride", "row_stride")),
+        ("threads", ctypes.c_int32),
+    ]
+
+
 class NativePasses:
     """CPU, float32 sums over int16 rows: half the bytes, one pass a step."""
 
@@ -138,11 +148,12 @@ class NativePasses:
         places = torch.where(kept, kept.cumsum(0) - 1, -1)
         for image, place in zip(images, places.split(pixels), strict=True):
             flat = image.float().flatten(1)  # [C, h·w]: a view, whatever the strides, unless h and w do not merge
-            count = self.library.repri_pack(
-                *(flat.data_ptr(), self.channels, pixels, *flat.stride(), place.data_ptr()),
-                *(self.rows[row:].data_ptr(), self.stride, self.inv_norm[row:].data_ptr(), self.norm[row:].data_ptr()),
-                torch.get_num_threads(),
+            buffers = (flat, place, self.rows[row:], self.inv_norm[row:], self.norm[row:])
+            image_struct = Image(
+                *(tensor.data_ptr() for tensor in buffers),
+                *(self.channels, pixels, *flat.stride(), self.stride, torch.get_num_threads()),
             )
+            count = self.library.repri_pack(ctypes.byref(image_struct))
             bad = -1 if count < 0 else bad + count
         if bad < 0:
             raise MemoryError("no memory to lay out the features")

@@ -1,6 +1,8 @@
-"""How the embedded model's features spread over PASCAL's training images, into the package. No labels are used.
+"""Measure how the embedded model's features spread over PASCAL's training images, and put it into the package.
 
-python benchmarks/whiten.py --root data/pascal
+No labels are used.
+
+python tools/whiten.py --root data/pascal
 """
 
 from __future__ import annotations
@@ -16,14 +18,13 @@ from safetensors.torch import save_file
 
 from repri import load_extractor
 from repri.data.datasets.open import open_dataset
-from repri.features.view import geometry, resize_image
-from repri.models import whitening_of
+from repri.features.whitening import whitening_of
 from repri.models.weights import embedded
 from repri.runtime.download import file_sha256
 from repri.runtime.files import atomic
 
 CELLS = 60
-"""Taken of each picture."""
+"""Number of cells that are taken from each image."""
 
 
 def main() -> None:
@@ -37,13 +38,13 @@ def main() -> None:
     draw = torch.Generator().manual_seed(0)
     rows = []
     for sample in chosen:
-        picture = data.image(sample.id)
-        where = geometry(picture.shape[:2], "clean", extractor.rule.size, extractor.rule.multiple)
-        cells = F.normalize(extractor.extract(resize_image(picture, where)[None])[0].flatten(1), dim=0).T
+        image = data.image(sample.id)
+        view = extractor.view((image.shape[0], image.shape[1]))
+        cells = F.normalize(extractor.extract(view.pixels(image)[None])[0].flatten(1), dim=0).T
         rows.append(cells[torch.randperm(len(cells), generator=draw)[:CELLS]])
-    found = whitening_of(torch.cat(rows))
+    whitening = whitening_of(torch.cat(rows))
     with atomic(embedded.WHITENING) as temporary:
-        save_file({"mean": found.mean.half(), "basis": found.basis.half().contiguous()}, temporary)
+        save_file({"mean": whitening.mean.half(), "basis": whitening.basis.half().contiguous()}, temporary)
     digest = file_sha256(embedded.WHITENING)
     source = Path(embedded.__file__)
     source.write_text(re.sub(r'WHITENING_SHA256 = ".*', f'WHITENING_SHA256 = "{digest}"', source.read_text()))

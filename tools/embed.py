@@ -1,7 +1,7 @@
-"""Put what was trained into the package, in half precision.
+"""Put the trained network or heads into the package, in half precision.
 
-python benchmarks/embed.py network runs/embedded/model.safetensors --size 417
-python benchmarks/embed.py heads 'runs/pascal-embedded-discriminant-{part}/model.safetensors'    # fold0 … fold3, all
+python tools/embed.py network runs/embedded/model.safetensors --size 417
+python tools/embed.py heads 'runs/pascal-embedded-discriminant-{part}/model.safetensors'    # fold0 … fold3, all
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("what", choices=["network", "heads"])
     parser.add_argument("file")
-    parser.add_argument("--size", type=int, help="long side at which pictures shall be looked at")
+    parser.add_argument("--size", type=int, help="long side at which images are looked at")
     options = parser.parse_args()
     if options.what == "network":
         embed_network(Path(options.file), options.size)
@@ -58,7 +58,7 @@ def embed_heads(pattern: str) -> None:
     for part in embedded.DEFAULTS.values():
         head, base = load_head(Path(pattern.replace("{part}", part)))
         if not isinstance(head, Discriminant) or base["identity"] != network.identity:
-            raise SystemExit(f"{part}: no discriminant, or not on the network that the package has now")
+            raise SystemExit(f"{part} is not a discriminant, or not on the network that the package has now")
         tensors |= {f"{part}.{key}": value.half() for key, value in head.state_dict().items()}
         classes[part] = json.dumps(base["seen"])
         print(f"{part}: {', '.join(base['seen'])}")

@@ -22,7 +22,9 @@ class Patches(nn.Module):
 
 def patches(stride: int, on_pixels: bool) -> NetworkExtractor:
     """An extractor of mean colours, or of every ``stride``-th pixel."""
-    return NetworkExtractor(f"p{stride}", Patches(stride, on_pixels), ["out"], InputRule(32, 1 if on_pixels else stride))
+    return NetworkExtractor(
+        f"p{stride}", Patches(stride, on_pixels), ["out"], InputRule(32, 1 if on_pixels else stride)
+    )
 
 
 def places(height: int, width: int) -> torch.Tensor:

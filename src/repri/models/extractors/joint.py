@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from repri.features.extractor import FeatureExtractor, InputRule, fingerprint_of
+from repri.features.grid import Grid
 from repri.runtime.errors import RepriError
 
 from .stitched import StitchedExtractor
@@ -30,7 +30,7 @@ class JointExtractor(FeatureExtractor):
         self.parts, first = tuple(parts), parts[0]
         self.name = " + ".join(part.name for part in parts)
         self.channels = sum(part.channels for part in parts)
-        self.stride, self.strided = first.stride, first.strided
+        self.stride, self.on_pixels = first.stride, first.on_pixels
         self.rule = InputRule(first.rule.size, math.lcm(*(part.rule.multiple for part in parts)))
         self.device = torch.device(getattr(first, "device", "cpu"))
         self.seen = tuple(dict.fromkeys(name for part in parts for name in part.seen))
@@ -41,21 +41,16 @@ class JointExtractor(FeatureExtractor):
 
     def _forward(self, images: Tensor) -> Tensor:
         maps = [part.extract(images) for part in self.parts]  # each with its own normalisation
-        size = (maps[0].shape[-2], maps[0].shape[-1])
-        moved = [self._to_first(m, part, size) for m, part in zip(maps[1:], self.parts[1:], strict=True)]
+        pixels = (images.shape[-2], images.shape[-1])
+        rows, columns = self._grid(self.parts[0], maps[0], pixels).places()
+        moved = [
+            self._grid(part, features, pixels).interpolate(features, rows, columns)
+            for part, features in zip(self.parts[1:], maps[1:], strict=True)
+        ]
         return torch.cat([maps[0], *(m.to(maps[0].device) for m in moved)], 1)
 
-    def _to_first(self, features: Tensor, part: FeatureExtractor, size: tuple[int, int]) -> Tensor:
-        """Interpolate features of another part at the pixels of the first part's cells."""
-        places = []
-        for cells, there in zip(size, features.shape[-2:], strict=True):
-            index = torch.arange(cells, device=features.device)
-            pixel = index * self.stride if self.strided else (index + 0.5) * self.stride - 0.5
-            place = pixel / part.stride if part.strided else (pixel + 0.5) / part.stride - 0.5
-            places.append((2 * place + 1) / there - 1)
-        rows, columns = torch.meshgrid(*places, indexing="ij")
-        grid = torch.stack([columns, rows], -1).expand(len(features), -1, -1, -1)
-        return F.grid_sample(features, grid, padding_mode="border", align_corners=False)
+    def _grid(self, part: FeatureExtractor, features: Tensor, pixels: tuple[int, int]) -> Grid:
+        return Grid.of((features.shape[-2], features.shape[-1]), pixels, part.stride, part.on_pixels)
 
     def coarse(self, times: int) -> FeatureExtractor:
         """An extractor of every ``times``-th cell, if the first part has a cheaper equivalent for that; else this one.

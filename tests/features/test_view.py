@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repri.features.view import geometry, resize, restore, step_of
-from repri.training.augment import AUGMENTATIONS, Augmentation, augment
 from tests.data.make import picture
 
 
@@ -120,41 +119,3 @@ def test_masks_of_many_classes_survive():
 def test_a_mask_of_another_size_is_refused():
     with pytest.raises(ValueError, match="must have one size"):
         resize(picture(10, 10), np.zeros((10, 11), np.uint8), "paper")
-
-
-def changed(how, seed=0, epoch=0, index=0):
-    image = picture(30, 40)
-    return augment(image, image[..., 0] % 21, how, seed, epoch, index)
-
-
-def test_transforms_depend_on_seed_epoch_and_index_alone():
-    how = Augmentation((0.8, 1.25), 10, 24, True, True)
-    first = changed(how)
-    assert all(np.array_equal(a, b) for a, b in zip(first, changed(how), strict=True))
-    others = [changed(how, *key) for key in ((1, 0, 0), (0, 1, 0), (0, 0, 1))]
-    assert not any(np.array_equal(first[0], other[0]) for other in others)
-    assert first[0].shape == (24, 24, 3)
-
-
-def test_image_and_mask_move_together():
-    for name, count in (("none", 1), ("paper", 2), ("official", 4)):
-        seen = set()
-        for index in range(40):
-            image, mask = changed(AUGMENTATIONS[name], index=index)
-            assert (mask == image[..., 0] % 21).all()
-            seen.add(image.tobytes())
-        assert len(seen) == count, name
-    image, mask = changed(Augmentation(crop=50))
-    assert image.shape == (50, 50, 3)
-    assert (mask[30:] == 255).all()
-    _, mask = changed(Augmentation(rotate=45), index=3)
-    assert (mask == 255).any()
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [({"scale": (0, 1)}, "scale must be"), ({"rotate": 200}, "rotate must"), ({"crop": 0}, "crop must")],
-)
-def test_impossible_transforms_are_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
-        Augmentation(**settings)

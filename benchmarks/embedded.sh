@@ -47,7 +47,7 @@ discriminant() { # folder, fold, then options
         --root "$pascal" --fold "$fold" --output "$folder" "$@"
 }
 
-package=$(python -c 'from repri.models.embedded import embedded_path; print(embedded_path())')
+package=$(python -c 'from repri.models.weights.embedded import embedded_path; print(embedded_path())')
 small="--freeze layer3 --size 257 --loss-stride 4 --warmup 40 --label-weight 1 --validation-images 100"
 for fold in ${FOLDS:-0 1 2 3}; do
     case $ways in *discriminant*) discriminant discriminant-fold$fold "$fold" ;; esac

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from repri.data.datasets.scenes import make_dataset
-from repri.models.load import build_backbone
+from repri.models.networks.build import build_backbone
 from repri.models.weights.checkpoints import save_checkpoint
 from repri.training import prepare, train
 

@@ -83,19 +83,18 @@ def _episodic(settings: TrainSettings, here: Any, device: str) -> Any:
     """
     import shutil
 
-    from repri.evaluation.evaluate import EvaluationConfig, evaluate, plan
+    from repri.evaluation import EvaluationSettings, evaluate_folds, plan_evaluation
+    from repri.evaluation.settings import DataSettings, TaskSettings
     from repri.models import load_extractor
+    from repri.models.settings import ExtractorSettings
 
     assert settings.data.fold is not None
-    planned = plan(
-        EvaluationConfig(
-            data=settings.data.name,
-            root=settings.data.root,
-            folds=(settings.data.fold,),
-            protocol=settings.protocol,  # ty: ignore[invalid-argument-type]
-            size=settings.data.size,
-            runs=1,
-            tasks=settings.validation.selection_tasks,
+    planned = plan_evaluation(
+        EvaluationSettings(
+            data=DataSettings(name=settings.data.name, root=settings.data.root, folds=(settings.data.fold,)),
+            tasks=TaskSettings(runs=1, tasks=settings.validation.selection_tasks),
+            extractor=ExtractorSettings(size=settings.data.size),
+            protocol=settings.protocol,
         )
     )
     folder = Path(settings.output).expanduser() / "selection"
@@ -104,7 +103,7 @@ def _episodic(settings: TrainSettings, here: Any, device: str) -> Any:
         path = folder / f"model-{here.rank}.safetensors"
         trainee.export(path)
         load = partial(load_extractor, str(path), device=device)
-        result = evaluate(planned, lambda fold: load(), here, store=folder)
+        result = evaluate_folds(planned, lambda fold: load(), here, folder=folder)
         here.wait()
         shutil.rmtree(folder, ignore_errors=True)
         return result[1]["miou"]

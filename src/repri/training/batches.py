@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from repri.data.datasets.dataset import Dataset
-from repri.data.io.images import IGNORE, upright_size
+from repri.data.io.images import upright_size
+from repri.data.io.masks import IGNORE
 from repri.features.store import FeatureStore
 from repri.runtime.errors import RepriError
 from repri.runtime.parallel import parallel
@@ -111,7 +112,7 @@ class Examples:
         try:
             return self._from_image(place, flip) if self.features is None else self._from_features(place, flip)
         except (ValueError, OSError) as error:
-            raise RepriError(f"training stopped at the image {self.ids[place]}: {error}") from error
+            raise RepriError(f"Training stopped at the image {self.ids[place]}: {error}") from error
 
     def _from_image(self, place: int, flip: Flip) -> Example:
         """An image is flipped before it is resized."""

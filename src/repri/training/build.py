@@ -8,14 +8,17 @@ from typing import Any
 from repri.features.extractor import IMAGENET, FeatureExtractor
 from repri.models.extractors.network import NetworkExtractor
 from repri.models.heads.blocks import continue_transformer
+from repri.models.heads.convolution import Head
 from repri.models.heads.discriminant import Discriminant
-from repri.models.heads.head import AnyHead, Head
-from repri.models.load import NAMES, build_backbone, find_weights, load_checkpoint, load_extractor
+from repri.models.heads.files import AnyHead
+from repri.models.load import EXTRACTORS, load_extractor
+from repri.models.networks.build import build_backbone
 from repri.models.networks.mobile import CompactNet, MobileNet
 from repri.models.networks.pspnet import PSPNet
 from repri.models.networks.resnet import ResNet
 from repri.models.networks.vgg import VGG16
-from repri.models.weights.checkpoints import Checkpoint, read_checkpoint
+from repri.models.weights.checkpoints import Checkpoint, load_checkpoint, read_checkpoint
+from repri.models.weights.known import find_weights
 from repri.runtime.errors import RepriError
 
 from .checks import check_network
@@ -128,7 +131,7 @@ def _start(network: NetworkSettings) -> Checkpoint:
 
 def _absolute(name: str) -> str:
     """A file or folder by its whole path, so that it can be loaded from anywhere; any other name as it is."""
-    if name in NAMES:
+    if name in EXTRACTORS:
         return name
     kind, path = ("hub:", name.removeprefix("hub:")) if name.startswith("hub:") else ("", name)
     return f"{kind}{Path(path).expanduser().resolve()}" if Path(path).expanduser().exists() else name

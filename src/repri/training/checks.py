@@ -7,7 +7,7 @@ from pathlib import Path
 
 from repri.data.datasets.dataset import Dataset
 from repri.data.datasets.folds import among
-from repri.models.load import BACKBONES, WHOLE
+from repri.models.networks.build import BACKBONES, WHOLE
 from repri.protocols import get_protocol
 from repri.runtime.distributed import World
 from repri.runtime.errors import RepriError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from repri.data.io.images import IGNORE
+from repri.data.io.masks import IGNORE
 from repri.models.heads.discriminant import Discriminant, Moments
 from repri.runtime.distributed import World
 

@@ -7,7 +7,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from repri.data.io.images import IGNORE
+from repri.data.io.masks import IGNORE
 from repri.protocols import get_protocol
 
 from .batches import Example

@@ -24,7 +24,7 @@ from .build import build_trainee, load_frozen
 from .checks import check_batch, check_classes, check_seen, check_size, check_steps
 from .settings import TrainSettings
 from .split import base_classes, base_labels, choose_images, open_splits, readable, unreadable
-from .square import Square, open_store
+from .square import Square
 from .trainee import Trainee
 
 __all__ = ["Plan", "Progressing", "Report", "prepare"]
@@ -88,7 +88,7 @@ class Plan:
         """Run the frozen part of the network, and the teacher, once over every image."""
         for name, store, images in self.frozen():
             show = (lambda done, total, name=name: report(name, done, total, "")) if report else None
-            store.prepare(images, show, share=world.share)
+            store.prepare(images, show, world.share)
             world.wait()
 
     def check_images(self, progress: Progressing | None = None) -> None:
@@ -173,9 +173,9 @@ def _open_sources(settings: TrainSettings, trainee: Trainee, size: int, device: 
         check_cache()
     training = validation = None
     if trunk is not None:
-        training = validation = open_store(trunk, resize, size)
+        training = validation = FeatureStore(trunk, resize, size)
         if not settings.stepwise and (coarse := trunk.coarse(settings.loss.thin)) is not trunk:
-            training = open_store(coarse, resize, size)
+            training = FeatureStore(coarse, resize, size)
     teacher = None
     if settings.teacher.name is not None:
         extractor = load_frozen(settings.teacher.name, device, settings.teacher.layers)
@@ -183,7 +183,7 @@ def _open_sources(settings: TrainSettings, trainee: Trainee, size: int, device: 
             raise RepriError(
                 f"head.width: the teacher gives {extractor.channels} channels, and the network {settings.head.width}"
             )
-        teacher = open_store(extractor, resize, settings.teacher.size)
+        teacher = FeatureStore(extractor, resize, settings.teacher.size)
     return _Sources(training, validation, teacher)
 
 

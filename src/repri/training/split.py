@@ -11,7 +11,7 @@ import numpy as np
 from repri.data.datasets.dataset import Dataset
 from repri.data.datasets.index import class_index, class_lists
 from repri.data.datasets.open import open_dataset, splits_of
-from repri.data.io.images import IGNORE
+from repri.data.io.masks import IGNORE
 from repri.runtime.errors import RepriError
 from repri.runtime.parallel import parallel
 from repri.runtime.settings import nearest
@@ -110,7 +110,7 @@ def choose_images(
     """
     ids = [sample.id for sample in dataset.samples]
     if base is not None and ids:
-        lists = class_lists(dataset, class_index(dataset, progress=progress), min_pixels)
+        lists = class_lists(dataset, class_index(dataset, min_pixels, progress=progress))
         wanted = {id for c in base for id in lists[c]}
         ids = [id for id in ids if id in wanted]
     if not ids:

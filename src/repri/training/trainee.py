@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from repri.features.extractor import IMAGENET, FeatureExtractor, InputRule
-from repri.models.heads.head import AnyHead, save_head
+from repri.models.heads.files import AnyHead, save_head
 from repri.models.networks.mobile import CompactNet
 from repri.models.networks.pspnet import PSPNet
 from repri.models.weights.checkpoints import save_checkpoint

@@ -9,7 +9,7 @@ import torch
 import torch.nn as nn
 from torch.nn.parallel import DistributedDataParallel
 
-from repri.data.io.images import IGNORE
+from repri.data.io.masks import IGNORE
 from repri.runtime.distributed import World
 
 from .batches import Batch, Example, sampled, thinned

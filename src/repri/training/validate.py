@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from repri.data.io.images import IGNORE
+from repri.data.io.masks import IGNORE
 from repri.runtime.distributed import World
 
 from .batches import Examples

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from repri.data.io.images import IGNORE
+from repri.data.io.masks import IGNORE
 from repri.runtime.files import atomic
 
 from .plan import Plan

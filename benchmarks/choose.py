@@ -38,9 +38,8 @@ ORIGINAL: dict[str, Any] = {"preset": "original"}
 
 def classifiers() -> list[dict[str, Any]]:
     """The authors' classifier with other step sizes and temperatures; then with a background, also re-weighted."""
-    settings = [
-        ORIGINAL | {"lr": lr, "temperature": tau} for lr, tau in itertools.product((0.005, 0.025, 0.1), (10, 20))
-    ]
+    steps = itertools.product((0.005, 0.025, 0.1), (10, 20))
+    settings = [ORIGINAL | {"lr": lr, "temperature": tau} for lr, tau in steps]
     plain = ORIGINAL | BACKGROUND
     settings += [ORIGINAL | {"background": "support"}, plain | {"background": "support"}, plain, plain | {"steps": 0}]
     weights = itertools.product((1.0, 2.5, 5.0, 10.0), (0.0025, 0.005, 0.01))

@@ -4,8 +4,8 @@
 
 Each shot in turn is treated as a query that the others segment. The error of the proportions that are estimated there
 corrects the proportion that is estimated for the real query, wholly or half (in logarithms), and this replaces π.
-Beside it: π as it is estimated, the geometric mean of the shots' proportions, and the true one. Tasks are drawn from the
-*training* images.
+Beside it: π as it is estimated, the geometric mean of the shots' proportions, and the true one. Tasks are drawn from
+the *training* images.
 """
 
 from __future__ import annotations

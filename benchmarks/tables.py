@@ -2,7 +2,7 @@
 
 python benchmarks/tables.py results/dinov2-clean-*.json
 python benchmarks/tables.py --small FOLDER FILES…       also writes copies without the counts of single tasks
-python benchmarks/tables.py --folds ALL SOME…           the folds one by one, each from the last file that has it, and the mean
+python benchmarks/tables.py --folds ALL SOME…           each fold from the last file that has it, and the mean
 """
 
 from __future__ import annotations

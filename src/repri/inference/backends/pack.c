@@ -43,18 +43,19 @@ static int pack_row(const float *restrict z, int64_t channels, int16_t *restrict
 static int64_t tile_pitch(const image *s) { return ((s->channels + 31) / 32 * 2 + 1) * 16; }
 
 /* Packs the cells of one tile. Returns how many of them hold a value that is not finite. */
-static int64_t pack_tile(const image *s, int64_t start, float *tile, int16_t *nowhere) {
+static int64_t pack_tile(const image *s, int64_t start, float *restrict tile, int16_t *nowhere) {
     const int64_t pitch = tile_pitch(s), channels = s->channels;
+    const int64_t channel_stride = s->channel_stride, cell_stride = s->cell_stride;
     const int64_t count = s->cells - start < TILE ? s->cells - start : TILE;
-    const float *corner = s->values + start * s->cell_stride;
+    const float *restrict corner = s->values + start * cell_stride;
     float unused[2];
-    if (s->cell_stride == 1) /* the usual layout: transpose a tile */
+    if (cell_stride == 1) /* the usual layout: transpose a tile */
         for (int64_t c = 0; c < channels; c++)
-            for (int64_t j = 0; j < count; j++) tile[j * pitch + c] = corner[c * s->channel_stride + j];
+            for (int64_t j = 0; j < count; j++) tile[j * pitch + c] = corner[c * channel_stride + j];
     else
         for (int64_t j = 0; j < count; j++)
             for (int64_t c = 0; c < channels; c++)
-                tile[j * pitch + c] = corner[c * s->channel_stride + j * s->cell_stride];
+                tile[j * pitch + c] = corner[c * channel_stride + j * cell_stride];
     int64_t bad = 0;
     for (int64_t j = 0; j < count; j++) {
         const int64_t at = s->places[start + j];
@@ -78,7 +79,7 @@ int64_t repri_pack(const image *s) {
         float *tile = malloc(TILE * tile_pitch(s) * sizeof *tile);
         int16_t *nowhere = malloc(s->row_stride * sizeof *nowhere);
         failed = !tile || !nowhere;
-#pragma omp for schedule(dynamic, 1) nowait
+#pragma omp for schedule(static) nowait
         for (int64_t k = 0; k < tiles; k++)
             if (!failed) bad += pack_tile(s, k * TILE, tile, nowhere);
         free(tile);

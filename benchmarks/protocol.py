@@ -83,8 +83,7 @@ def main() -> None:
             shots,
             options.tasks,
             1,
-            min_pixels=options.min_pixels,
-            index=class_index(dataset),
+            index=class_index(dataset, options.min_pixels),
         )
         without, filling, warm, images = measure(dataset, tasks, extractor, options.size, options.direct)
         peak = peak_memory()

@@ -16,9 +16,10 @@ from torch import Tensor
 
 from repri.models import load_extractor
 from repri.models.heads.discriminant import Discriminant
-from repri.models.heads.head import load_head
+from repri.models.heads.files import load_head
 from repri.models.weights import embedded
-from repri.models.weights.checkpoints import read_checkpoint, save_checkpoint, write_tensors
+from repri.models.weights.checkpoints import read_checkpoint, save_checkpoint
+from repri.models.weights.files import write_tensors
 from repri.runtime.download import file_sha256
 
 

@@ -11,30 +11,8 @@ from typer.testing import CliRunner
 
 from repri.cli import app
 from repri.data.io.formats import read_annotated
-from repri.data.io.images import read_mask
-from repri.experiments.demo import scenes
+from repri.data.io.masks import read_mask
 from tests.processes import launcher
-
-
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory):
-    """Two annotated scenes of one texture, and five queries of three sizes, one of them turned by EXIF."""
-    root = tmp_path_factory.mktemp("segment")
-    pairs = scenes([0, 0])
-    for folder in ("support/images", "support/masks", "query"):
-        (root / folder).mkdir(parents=True)
-    for i, (support, _) in enumerate(pairs):
-        image = support.image if i == 0 else np.ascontiguousarray(support.image[:, ::-1])
-        mask = support.mask if i == 0 else support.mask[:, ::-1]
-        Image.fromarray(image).save(root / "support/images" / f"s{i}.png")
-        Image.fromarray(mask * 255).save(root / "support/masks" / f"s{i}.png")
-    image = pairs[0][1].image
-    for name, part in (("a", image), ("b", image[:200]), ("c", image[:, 30:])):
-        Image.fromarray(part).save(root / "query" / f"{name}.png")
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    Image.fromarray(np.ascontiguousarray(np.rot90(image[:200]))).save(root / "query/turned.png", exif=exif)
-    return root
 
 
 def run(tree, output, *more, query="query", support="support"):
@@ -150,7 +128,7 @@ def test_several_classes_from_coco(tree, tmp_path):
             "annotations": [],
         }
         for name, i in boxes.items():
-            from repri.data.io.formats.coco import encode
+            from repri.data.io.coco import encode
 
             mask = read_mask(tree / "support/masks" / name, "auto") == 1
             entry = {"id": i, "image_id": i, "category_id": i, "iscrowd": 0, "segmentation": encode(mask)}
@@ -193,7 +171,7 @@ def test_two_processes_write_the_same(tree, tmp_path):
     [
         ({"support": "nowhere"}, [], "nowhere does not exist"),
         ({"query": "nowhere"}, [], "nowhere does not exist"),
-        ({"query": "nothing*.png"}, [], "no picture matches"),
+        ({"query": "nothing*.png"}, [], "no image matches"),
         ({}, ["--export", "pdf"], "no format named 'pdf'"),
         ({}, ["--proportion", "half"], "0.1, or a range such as 0.05-0.2"),
         ({}, ["--proportion", "1.5"], "between 0 and 1"),
@@ -227,38 +205,6 @@ def test_two_queries_of_one_name(tree, tmp_path):
 def test_a_place_that_cannot_be_written(tree, tmp_path):
     (tmp_path / "file").write_text("in the way")
     refused(run(tree, tmp_path / "file" / "out"), "cannot write")
-
-
-def drawn(tree, tmp_path, shapes):
-    """A LabelMe file on the first support picture."""
-    folder = tmp_path / "drawn"
-    folder.mkdir()
-    (folder / "s0.png").write_bytes((tree / "support/images/s0.png").read_bytes())
-    entries = [{"label": "thing", "points": points, "shape_type": kind} for kind, points in shapes]
-    content = {"shapes": entries, "imagePath": "s0.png", "imageHeight": 256, "imageWidth": 256}
-    (folder / "s0.json").write_text(json.dumps(content))
-    return folder
-
-
-@pytest.mark.parametrize("kind", ["rectangle", "linestrip"])
-def test_weak_annotations_become_masks(tree, tmp_path, kind):
-    truth = read_mask(tree / "support/masks/s0.png", "auto") == 1
-    rows, columns = np.nonzero(truth.any(1))[0], np.nonzero(truth.any(0))[0]
-    corners = [[float(columns[0]), float(rows[0])], [float(columns[-1]) + 1, float(rows[-1]) + 1]]
-    middle = (rows[0] + rows[-1]) / 2
-    line = np.nonzero(truth[int(middle)])[0]
-    points = corners if kind == "rectangle" else [[float(line[5]), middle], [float(line[-5]), middle]]
-    folder = drawn(tree, tmp_path, [(kind, points)])
-    options = ["--support", str(folder), "--output", str(tmp_path / "out"), "--extractor", "filters"]
-    done = CliRunner().invoke(app, ["annotate", *options])
-    assert done.exit_code == 0, done.output
-    assert "completed from boxes or scribbles" in done.output
-    mask = read_mask(tmp_path / "out/masks/s0.png") == 1
-    assert (mask & truth).sum() / (mask | truth).sum() > 0.6
-    plain = CliRunner().invoke(app, ["annotate", *options[:3], str(tmp_path / "raw"), "--no-complete"])
-    assert plain.exit_code == 0, plain.output
-    segmented = run(tree, tmp_path / "masks", support=tmp_path / "out")
-    assert segmented.exit_code == 0, segmented.output
 
 
 def test_results_beside_the_queries_are_no_queries(tree, tmp_path):
@@ -302,21 +248,3 @@ def test_exports_need_different_names(tree, tmp_path):
         (tmp_path / "query" / part / "x.png").write_bytes((tree / "query/a.png").read_bytes())
     refused(run(tree, tmp_path / "out", "--export", "coco", query=tmp_path / "query"), "--export cannot tell")
     assert not list((tmp_path / "out").rglob("*.png"))
-
-
-def test_completed_marks_leave_what_was_drawn_on_top(tree, tmp_path):
-    folder = drawn(tree, tmp_path, [("rectangle", [[10, 10], [250, 250]])])
-    content = json.loads((folder / "s0.json").read_text())
-    tag = {"label": "tag", "points": [[100, 100], [120, 100], [120, 120], [100, 120]], "shape_type": "polygon"}
-    ground = {"label": "background", "points": [[2, 2], [200, 2]], "shape_type": "linestrip"}
-    content["shapes"] += [tag, ground]
-    (folder / "s0.json").write_text(json.dumps(content))
-    options = ["--support", str(folder), "--output", str(tmp_path / "out"), "--extractor", "filters"]
-    done = CliRunner().invoke(app, ["annotate", *options])
-    assert done.exit_code == 0, done.output
-    mask = read_mask(tmp_path / "out/masks/s0.png")
-    assert (tmp_path / "out/classes.txt").read_text().split() == ["tag", "thing"]
-    assert (mask[100:121, 100:121] == 1).all()
-    assert (mask == 2).any()
-    assert not (mask == 255).any()
-    refused(run(tree, tmp_path / "no", support=folder), "boxes, which do for a single class only")

@@ -9,25 +9,37 @@ import typer
 
 
 def annotate(
-    support: Annotated[Path, typer.Option(help="Annotations in any known format: COCO.json, LabelMe, folders, …")],
-    output: Annotated[Path, typer.Option(help="New folder: images/, masks/, classes.txt, for `repri segment`.")],
+    support: Annotated[
+        Path, typer.Option(help="Annotations in any known format: a COCO file, LabelMe files, a folder, …")
+    ],
+    output: Annotated[
+        Path, typer.Option(help="New folder for `repri segment`: images/, masks/ and classes.txt are written to it.")
+    ],
     format: Annotated[
-        str | None, typer.Option(help="Of the annotations, where it is not told by what is there.")
+        str | None, typer.Option(help="Format of the annotations, if it is not recognised from their content.")
     ] = None,
-    images: Annotated[Path | None, typer.Option(help="Where the pictures are, if not beside them.")] = None,
+    images: Annotated[
+        Path | None, typer.Option(help="Folder of the images, if they are not beside the annotations.")
+    ] = None,
     complete: Annotated[bool, typer.Option(help="Turn boxes and scribbles into masks by segmenting inside.")] = True,
-    extractor: Annotated[str, typer.Option(help="For that: default (embedded), hub:NAME, …")] = "default",
+    extractor: Annotated[
+        str, typer.Option(help="Extractor that completes them: default (embedded), hub:NAME, …")
+    ] = "default",
 ) -> None:
-    """Check annotations and write them as a support folder; boxes and scribbles become masks to be corrected."""
-    from repri.data.io.formats import read_annotated, write_annotated
-    from repri.runtime.distributed import default_device
-    from repri.segmenter import Segmenter
-    from repri.segmenter.shots import completed
+    """Check annotations and write them as a support folder.
 
-    found = read_annotated(support, format, images)
-    weak = sum(any(shape.kind in ("box", "scribble") for shape in item.shapes) for item in found)
+    Boxes and scribbles become masks, which a person can correct.
+    """
+    from repri.data.io.formats import read_annotated, write_annotated
+
+    annotations = read_annotated(support, format, images)
+    weak = sum(any(shape.kind in ("box", "scribble") for shape in item.shapes) for item in annotations)
     if complete and weak:
-        found = completed(found, Segmenter(extractor, device=default_device()))
-    write_annotated(found, output, "folder")
+        from repri.runtime.distributed import default_device
+        from repri.segmenter import Segmenter
+        from repri.segmenter.shots import completed
+
+        annotations = completed(annotations, Segmenter(extractor, device=default_device()))
+    write_annotated(annotations, output, "folder")
     done = f", {weak} of them completed from boxes or scribbles" if complete and weak else ""
-    typer.echo(f"{len(found)} pictures, {', '.join(found.classes)}{done}: {output}")
+    typer.echo(f"{len(annotations)} images, {', '.join(annotations.classes)}{done}: {output}")

@@ -105,13 +105,13 @@ def _without_support(queries: dict[str, Path], shots: AnnotatedShots, shown: boo
 
 def _fit(settings: SegmentSettings, shots: AnnotatedShots) -> Fitted:
     from repri.models.load import build_extractor
+    from repri.protocols import get_protocol
     from repri.runtime.distributed import default_device
     from repri.segmenter import Segmenter
 
     changes = dict(settings.method.settings)
     if settings.method.preset is not None:
         changes["preset"] = settings.method.preset
-    options = {"refine": settings.refine} if settings.refine is not None else {}
     segmenter = Segmenter(
         build_extractor(settings.extractor, default_device()),
         method=settings.method.name,
@@ -121,7 +121,7 @@ def _fit(settings: SegmentSettings, shots: AnnotatedShots) -> Fitted:
         scales=settings.look.scales,
         tile=settings.look.tile,
         joint=settings.joint,
-        **options,
+        refine=settings.refine or get_protocol("clean").refine,
     )
     return segmenter.fit_maps(shots.images, shots.maps, shots.classes)
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from repri.data.datasets.dataset import Dataset
-from repri.data.datasets.folds import PASCAL, among, coco_to_pascal_novel
+from repri.data.datasets.folds import coco_to_pascal_novel
 from repri.data.datasets.index import class_index
 from repri.data.datasets.open import open_dataset
+from repri.data.io.classes import PASCAL, among
 from repri.data.tasks.tasks import TaskList, load_tasks, sample_tasks
 from repri.features.extractor import FeatureExtractor
 from repri.methods import Method, build_method
@@ -106,11 +107,10 @@ def plan_evaluation(settings: EvaluationSettings, progress: Callable[[int, int],
         settings = replace(settings, extractor=replace(settings.extractor, name=chosen))
     if settings.tasks.task_list is not None:
         return _plan_of_list(settings, dataset, protocol, novel)
-    index, drawn = class_index(dataset, progress=progress), settings.tasks
+    index, drawn = class_index(dataset, data.min_pixels, progress=progress), settings.tasks
     tasks = {
         (shots, fold): sample_tasks(
-            *(dataset, novel[fold], shots, drawn.tasks, drawn.runs),
-            *(drawn.seed, drawn.sampling, data.min_pixels, index),
+            dataset, novel[fold], shots, drawn.tasks, drawn.runs, drawn.seed, drawn.sampling, index
         )
         for fold in folds
         for shots in drawn.shots

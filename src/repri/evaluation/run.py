@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from repri.data.datasets.dataset import Dataset
-from repri.data.datasets.folds import among
+from repri.data.io.classes import among
 from repri.data.tasks.tasks import TaskList
 from repri.features.extractor import FeatureExtractor
 from repri.features.store import FeatureStore

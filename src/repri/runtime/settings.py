@@ -10,14 +10,13 @@ from __future__ import annotations
 import ast
 import difflib
 import inspect
-import textwrap
+import linecache
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar, get_origin, get_type_hints
-
-import yaml
 
 from .errors import RepriError
 from .values import describe, from_text, without_none
@@ -44,6 +43,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
     Returns:
         Its mapping.
     """
+    import yaml  # slow to import, and not needed for the flags of a command
+
     try:
         values = yaml.safe_load(path.read_text())
     except OSError as error:
@@ -119,19 +120,24 @@ def field_types(kind: Any) -> dict[str, Any]:
 def field_docs(kind: type) -> dict[str, str]:
     """Field name → docstring: the string literal below the field in the source of the class.
 
-    Fields without one are left out.
+    The class must be defined at the top level of a module. Fields without a docstring are left out.
     """
     docs: dict[str, str] = {}
     for ancestor in reversed(kind.__mro__):
-        if not is_dataclass(ancestor):
-            continue
-        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(ancestor))).body
-        assert isinstance(tree, ast.ClassDef)
-        for before, after in zip(tree.body, tree.body[1:], strict=False):
+        source = inspect.getsourcefile(ancestor) if is_dataclass(ancestor) else None
+        body = _class_bodies(source).get(ancestor.__qualname__, []) if source else []
+        for before, after in pairwise(body):
             is_field = isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name)
             if is_field and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
                 docs[before.target.id] = " ".join(str(after.value.value).split())
     return docs
+
+
+@cache
+def _class_bodies(path: str) -> dict[str, list[ast.stmt]]:
+    """Qualified name → statements of each class in a file."""
+    tree = ast.parse("".join(linecache.getlines(path)))
+    return {node.name: node.body for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
 def as_mapping(settings: Any) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from PIL import Image
 from torch import Tensor
 
 from repri.data.io.annotations import AnnotatedImage, Shape
-from repri.data.io.images import IGNORE, check_same_size, is_two_level, read_image, read_mask, to_rgb
+from repri.data.io.images import read_image, to_rgb
+from repri.data.io.masks import IGNORE, check_same_size, is_two_level, read_mask
 from repri.runtime.errors import RepriError
 
 __all__ = [

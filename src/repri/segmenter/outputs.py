@@ -20,7 +20,7 @@ from PIL import Image, PngImagePlugin
 
 from repri.data.io.annotations import AnnotatedImage, Annotations, shapes_of
 from repri.data.io.formats import write_annotated
-from repri.data.io.images import read_mask, write_mask
+from repri.data.io.masks import read_mask, write_mask
 from repri.runtime.draw import overlay
 from repri.runtime.errors import RepriError
 from repri.runtime.files import atomic

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from repri.data.io.images import write_mask
+from repri.data.io.masks import write_mask
 from repri.runtime.draw import overlay
 from repri.runtime.errors import RepriError
 

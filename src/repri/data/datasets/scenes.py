@@ -1,8 +1,8 @@
-"""Generated few-shot tasks: textured objects on textured grounds, with exact masks.
+"""Generated scenes: textured objects on textured grounds, with exact masks.
 
-A class is a texture. Its instances differ in shape, place, scale, orientation, colour cast and
-light; a distractor of another texture lies in every scene. Good enough to see what each term of
-the objective does, on any machine, without a download.
+A class is a texture. Its objects differ in shape, place, scale, orientation, colour cast and light, and an object of
+another texture lies in every scene. The scenes show what each term of the objective does, on any machine and without
+a download.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from filelock import FileLock
 from PIL import Image
 from torch import Tensor
 
-from repri.data.io.images import write_mask
+from repri.data.io.masks import write_mask
 from repri.runtime.files import cache_folder, check_writable, new_folder
 
 __all__ = ["SceneTask", "make_dataset", "make_task", "scenes_file"]
@@ -40,14 +40,30 @@ class SceneTask(NamedTuple):
 
 
 class Texture(NamedTuple):
+    """A pattern of two colours."""
+
     pattern: str
     wavelength: float
+    """In pixels."""
     colours: Tensor
     """[2, 3]."""
 
 
 def make_task(seed: int, shots: int = 1, size: int = 256) -> SceneTask:
-    """The task of a seed; the same on every machine."""
+    """Draw one task, which is the same on every machine.
+
+    Args:
+        seed: Seed of the scenes.
+        shots: Number of support scenes.
+        size: Height and width in pixels.
+
+    Returns:
+        The scenes and the masks of the class in them.
+
+    Example:
+        >>> make_task(seed=0, size=32).support.shape
+        torch.Size([1, 3, 32, 32])
+    """
     g = torch.Generator().manual_seed(seed)
     target = _random_texture(g)
     scenes = [_make_scene(target, size, g) for _ in range(shots + 1)]
@@ -56,17 +72,25 @@ def make_task(seed: int, shots: int = 1, size: int = 256) -> SceneTask:
 
 
 def scenes_file() -> Path:
-    """The YAML of the data set ``scenes``, which is drawn into the cache when it is first wanted."""
+    """Return the YAML file of the data set ``scenes``, which is drawn into the cache when it is first needed."""
     folder = cache_folder() / "scenes-1"
     check_writable(folder.with_suffix(".lock"))
-    with FileLock(folder.with_suffix(".lock")):  # of several processes one draws
+    with FileLock(folder.with_suffix(".lock")):  # only one of several processes draws
         if not (folder / "data.yaml").is_file():
             make_dataset(folder)
     return folder / "data.yaml"
 
 
 def make_dataset(root: Path, train: int = 160, val: int = 64, size: int = 193, seed: int = 0) -> None:
-    """Draw a data set of eight textures in four folds, two objects in each scene, into a new folder."""
+    """Draw a data set of eight textures in four folds, with two objects in each scene.
+
+    Args:
+        root: The folder to make.
+        train: Number of scenes in the split ``train``.
+        val: Number of scenes in the split ``val``.
+        size: Height and width of the scenes in pixels.
+        seed: Seed of the scenes.
+    """
     g = torch.Generator().manual_seed(seed)
     textures = [
         Texture(name.split()[-1], 7.0 if name.startswith("fine") else 15.0, torch.rand(2, 3, generator=g) * 0.7 + 0.15)
@@ -94,7 +118,7 @@ def make_dataset(root: Path, train: int = 160, val: int = 64, size: int = 193, s
 def _make_labelled_scene(
     textures: list[Texture], ids: list[int], size: int, g: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """One image [3, H, W] with an object of each of the classes, the first on top, and the mask [H, W] of ids."""
+    """Draw one image [3, H, W] with an object of each class, the first on top, and the mask [H, W] of ids."""
     image, mask = _render(_random_texture(g), size, g), torch.zeros(size, size, dtype=torch.uint8)
     for id in reversed(ids):
         where = _blob(size, (0.25, 0.75), (0.18, 0.3), g)
@@ -104,7 +128,7 @@ def _make_labelled_scene(
 
 
 def _make_scene(target: Texture, size: int, g: torch.Generator) -> tuple[Tensor, Tensor]:
-    """One image [3, H, W] and the mask [H, W] of the target in it."""
+    """Draw one image [3, H, W] and the mask [H, W] of the target in it."""
     image = _render(_random_texture(g), size, g)
     ground = _blob(size, (0.2, 0.8), (0.35, 0.55), g)
     image = torch.where(ground, _render(_random_texture(g), size, g), image)
@@ -116,20 +140,21 @@ def _make_scene(target: Texture, size: int, g: torch.Generator) -> tuple[Tensor,
 
 
 def _lit(image: Tensor, size: int, g: torch.Generator) -> Tensor:
-    """Under uneven light, a little blurred, with a camera's noise."""
+    """Add uneven light, a little blur and the noise of a camera."""
     light = 0.75 + 0.5 * _smooth_noise(size, size / 2, g)
     image = F.avg_pool2d((image * light)[None], 3, 1, 1)[0] + 0.03 * torch.randn(3, size, size, generator=g)
     return image.clamp(0, 1)
 
 
 def _random_texture(g: torch.Generator) -> Texture:
+    """Draw a pattern, its wavelength and its colours."""
     pattern = ("stripes", "checks", "spots", "grain")[int(torch.randint(4, (), generator=g))]
     colours = torch.rand(2, 3, generator=g) * 0.7 + 0.15
     return Texture(pattern, 6 + 12 * _uniform(g), colours)
 
 
 def _render(texture: Texture, size: int, g: torch.Generator) -> Tensor:
-    """[3, H, W] of one instance: scale, orientation and colour cast vary."""
+    """Draw one instance [3, H, W] of a texture: scale, orientation and colour cast vary."""
     wavelength = texture.wavelength * (0.85 + 0.3 * _uniform(g))
     angle = math.pi * _uniform(g)
     axis = torch.arange(size, dtype=torch.float32)
@@ -149,7 +174,7 @@ def _render(texture: Texture, size: int, g: torch.Generator) -> Tensor:
 
 
 def _blob(size: int, centre: tuple[float, float], radius: tuple[float, float], g: torch.Generator) -> Tensor:
-    """Bool [H, W]: a smooth star-shaped region, its place and radius as shares of the image."""
+    """Draw a smooth star-shaped region, bool [H, W]; the ranges of its place and radius are fractions of the image."""
     cy, cx = (size * (centre[0] + (centre[1] - centre[0]) * _uniform(g)) for _ in range(2))
     r = size * (radius[0] + (radius[1] - radius[0]) * _uniform(g))
     axis = torch.arange(size, dtype=torch.float32)
@@ -161,11 +186,12 @@ def _blob(size: int, centre: tuple[float, float], radius: tuple[float, float], g
 
 
 def _smooth_noise(size: int, scale: float, g: torch.Generator) -> Tensor:
-    """[H, W] in [0, 1], varying over about `scale` pixels."""
+    """Draw noise [H, W] in [0, 1] that varies over about ``scale`` pixels."""
     cells = max(2, round(size / scale))
     coarse = torch.rand(1, 1, cells, cells, generator=g)
     return F.interpolate(coarse, size=(size, size), mode="bicubic", align_corners=True)[0, 0].clamp(0, 1)
 
 
 def _uniform(g: torch.Generator) -> float:
+    """Draw a number in [0, 1)."""
     return float(torch.rand((), generator=g))

@@ -1,4 +1,4 @@
-"""Opening everything and naming what is wrong, file by file."""
+"""Opening every file of a data set and naming those that are wrong."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from repri.data.io.images import IGNORE, check_same_size, colour_map, read_image
+from repri.data.io.images import read_image
+from repri.data.io.masks import IGNORE, check_same_size, is_mask
+from repri.runtime.draw import colour_map
 from repri.runtime.parallel import parallel
 
-from .dataset import Dataset, Sample, is_mask
+from .dataset import Dataset, Sample
 from .index import ClassIndex, class_lists
 
 __all__ = ["EXPECTED", "Verification", "doubled_images", "verify"]
@@ -28,39 +30,49 @@ EXPECTED: dict[tuple[str, str], tuple[int, tuple[int, ...] | None]] = {
     ("coco", "train"): (82081, None),
     ("coco", "val"): (40137, None),
 }
-"""Images of the standard lists, and how many of them hold at least MIN_PIXELS of each class."""
+"""Number of images in the standard lists, and how many of them hold at least MIN_PIXELS of each class."""
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What was found in one split."""
+    """The state of one split."""
 
     dataset: Dataset
     problems: tuple[str, ...]
-    """One sentence each, beginning with the file."""
+    """One sentence for each, which begins with the file."""
     counts: dict[int, int]
-    """Class → images with enough of it."""
+    """Class → number of images with enough of it."""
     expected_images: int | None
     expected_counts: dict[int, int] | None
 
     @property
     def usable(self) -> bool:
+        """Whether every file is as it should be."""
         return not self.problems
 
     @property
     def standard(self) -> bool:
-        """Whether the numbers are those of the field's lists, where there are any."""
+        """Whether the numbers are those of the standard lists, if the data set has any."""
         return self.expected_images in (None, len(self.dataset)) and self.expected_counts in (None, self.counts)
 
 
 def verify(
     dataset: Dataset, workers: int | None = None, progress: Callable[[int, int], None] | None = None
 ) -> Verification:
-    """Open every picture and mask of a split."""
+    """Open every image and mask of a split.
+
+    Args:
+        dataset: The data set.
+        workers: Number of threads that open files. None: one for each core.
+        progress: Called with the number of samples that were opened and the number of all.
+
+    Returns:
+        The problems, and the number of images of each class.
+    """
     problems: list[str] = []
     rows = np.zeros((len(dataset), len(dataset.classes)), np.int64)
-    for i, (found, counts) in enumerate(parallel(lambda s: _check(dataset, s), dataset.samples, workers)):
-        problems += found
+    for i, (sentences, counts) in enumerate(parallel(lambda s: _check(dataset, s), dataset.samples, workers)):
+        problems += sentences
         rows[i] = counts
         if progress:
             progress(i + 1, len(dataset))
@@ -79,7 +91,7 @@ def verify(
 
 
 def _check(dataset: Dataset, sample: Sample) -> tuple[list[str], np.ndarray]:
-    """What is wrong with one sample, and its pixels of each class."""
+    """Check one sample: sentences about its mistakes, and its pixels of each class."""
     problems = []
     nothing = np.zeros(len(dataset.classes), np.int64)
     image = mask = None
@@ -100,36 +112,45 @@ def _check(dataset: Dataset, sample: Sample) -> tuple[list[str], np.ndarray]:
         except ValueError as error:
             problems.append(str(error))
     histogram = np.bincount(mask.ravel(), minlength=max(*dataset.classes, IGNORE) + 1)
-    found = set(np.nonzero(histogram)[0].tolist())
-    unknown = sorted(found - {0, IGNORE} - set(dataset.classes))
+    present = set(np.nonzero(histogram)[0].tolist())
+    unknown = sorted(present - {0, IGNORE} - set(dataset.classes))
     if unknown:
-        problems.append(f"{name}: {_explain(unknown, found)}")
+        problems.append(f"{name}: {_explain(unknown, present)}")
     return problems, histogram[list(dataset.classes)]
 
 
 def _beginning_with(path: Path, error: ValueError) -> str:
+    """The message of an error, with the file at its beginning."""
     text = str(error)
     return text if text.startswith(str(path)) else f"{path}: {text}"
 
 
 _GREY = (colour_map() @ np.array([0.299, 0.587, 0.114])).round().astype(int)
 _GREY_IGNORE = 220
+"""Grey levels of VOC's palette: those of the classes above, and that of ignored pixels."""
 
 
-def _explain(unknown: Sequence[int], found: set[int]) -> str:
-    """Ids out of range, and the usual reason: a palette's colours read as grey levels."""
+def _explain(unknown: Sequence[int], present: set[int]) -> str:
+    """Name ids that are no classes, and the usual reason: the colours of a palette were saved as grey levels."""
     ids = ", ".join(map(str, unknown[:8])) + (", …" if len(unknown) > 8 else "")
     greys = {int(grey): id for id, grey in reversed(list(enumerate(_GREY[:21])))} | {_GREY_IGNORE: IGNORE}
-    if found <= set(greys):
+    if present <= set(greys):
         example = f"{unknown[0]} for {greys[unknown[0]]}"
         return f"the ids {ids} look like VOC's palette saved as grey levels ({example}): take the palette PNG itself"
-    if found <= {0, IGNORE, *range(250, 256)} or len(unknown) > 32:
-        return f"holds the ids {ids}, as a picture of grey levels does: save class ids without smoothing or JPEG"
+    if present <= {0, IGNORE, *range(250, 256)} or len(unknown) > 32:
+        return f"holds the ids {ids}, as an image of grey levels does: save class ids without smoothing or JPEG"
     return f"holds the class ids {ids}, which the data set does not have: correct the mask or name the classes"
 
 
 def doubled_images(splits: Sequence[Dataset]) -> list[str]:
-    """Pictures that are in two splits: what is trained on must not be tested on."""
+    """Find images that are in two splits: an image of the training must not be in the test.
+
+    Args:
+        splits: The splits of one data set.
+
+    Returns:
+        One sentence for each such image.
+    """
     seen: dict[Path, str] = {}
     problems = []
     for dataset in splits:

@@ -1,56 +1,74 @@
-"""What people draw on pictures, whatever the tool: outlines, brushed regions, boxes, scribbles.
+"""Shapes that people draw on images, whatever the tool: outlines, brushed regions, boxes, scribbles.
 
-Two readings of it: :meth:`AnnotatedImage.ids`, a mask of class ids, and :meth:`AnnotatedImage.support`, the
-soft mask of one class that inference takes.
+They can be read in two ways: :meth:`AnnotatedImage.ids` is a mask of class ids, and :meth:`AnnotatedImage.support` is
+the soft mask of one class that inference takes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from PIL import Image, ImageDraw
 
-from repri.data.datasets.folds import numbered
+from repri.runtime.errors import RepriError
 
-from .images import IGNORE
+from .classes import number_classes
+from .masks import IGNORE, mask_type
+from .outlines import Points
 
-__all__ = ["BACKGROUND", "IGNORED", "AnnotatedImage", "Annotations", "Shape", "box_prior", "polygons_of", "shapes_of"]
+__all__ = [
+    "BACKGROUND",
+    "IGNORED",
+    "IGNORE_LABEL",
+    "AnnotatedImage",
+    "Annotations",
+    "Shape",
+    "box_prior",
+    "class_names",
+    "shapes_of",
+]
 
 BACKGROUND = frozenset({"background", "__background__", "_background_"})
 """Labels that mean no object."""
 IGNORED = frozenset({"ignore", "__ignore__", "void", "ambiguous", "crowd"})
-"""Labels that mean neither."""
+"""Labels that mean neither an object nor background."""
 IGNORE_LABEL = "ignore"
-
-Points = tuple[tuple[float, float], ...]
+"""The one of them that is written."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """One thing that was drawn."""
+    """One shape that was drawn on an image."""
 
     label: str
     kind: Literal["polygon", "mask", "box", "scribble"]
     points: Points = ()
     """(x, y): the outline; two opposite corners of a box; the path of a scribble."""
     mask: Callable[[], np.ndarray] | None = field(default=None, compare=False)
-    """Draws the bool [H, W] of a brushed region when asked: thousands of them do not fit the memory."""
+    """Draws the bool [H, W] of a brushed region when it is called: thousands of them do not fit into the memory."""
     width: float = 5.0
-    """Of a scribble's stroke, in pixels."""
+    """Width of a scribble's stroke, in pixels."""
 
     def region(self, height: int, width: int) -> np.ndarray:
-        """bool [H, W]: what it covers, its border included."""
+        """Draw the shape.
+
+        Args:
+            height: Height of the image.
+            width: Width of the image.
+
+        Returns:
+            bool [H, W]: the pixels that it covers, its border included.
+        """
         if self.mask is not None:
             return self.mask()
         canvas = Image.new("1", (width, height))
         pen = ImageDraw.Draw(canvas)
         if self.kind == "box":
-            (left, right), (top, bottom) = (sorted(values) for values in zip(*self.points, strict=True))
+            left, top, right, bottom = self.box()
             if right > 0 and bottom > 0:
                 pen.rectangle((left, top, max(left, right - 1), max(top, bottom - 1)), fill=1)
         elif self.kind == "scribble" and self.points:
@@ -62,10 +80,15 @@ class Shape:
             pen.polygon(self.points, fill=1, outline=1)
         return np.array(canvas)
 
+    def box(self) -> tuple[float, float, float, float]:
+        """Return left, top, right and bottom of a box, whichever corners were drawn."""
+        (left, right), (top, bottom) = (sorted(values) for values in zip(*self.points, strict=True))
+        return left, top, right, bottom
+
 
 @dataclass(frozen=True)
 class AnnotatedImage:
-    """A picture and what was drawn on it, later shapes over earlier ones."""
+    """An image and the shapes that were drawn on it, later shapes over earlier ones."""
 
     image: Path
     height: int
@@ -73,18 +96,30 @@ class AnnotatedImage:
     shapes: tuple[Shape, ...]
 
     def ids(self, classes: Mapping[str, int]) -> np.ndarray:
-        """[H, W] class ids; where something was scribbled, all that was not is 255."""
-        wide = max(classes.values(), default=0) > 255
-        out = np.full((self.height, self.width), self._rest(), np.uint16 if wide else np.uint8)
+        """Draw the shapes as a mask of class ids.
+
+        Args:
+            classes: Label → id.
+
+        Returns:
+            [H, W] class ids. If the image has scribbles, the pixels that no shape covers are 255, otherwise 0.
+        """
+        out = np.full((self.height, self.width), self._rest(), mask_type(max(classes.values(), default=0)))
         for shape in self.shapes:
             out[shape.region(self.height, self.width)] = _id(shape.label, classes)
         return out
 
     def support(self, label: str) -> np.ndarray:
-        """[H, W] float32: how surely each pixel shows the class, 0 to 1; 255 where nobody said.
+        """Draw the shapes as the soft mask of one class.
 
-        A box is sure of its outside only: inside it holds the share of objects that cover that place of
+        A box is sure about its outside only. Each pixel inside it has the fraction of objects that cover this place of
         their box (:func:`box_prior`).
+
+        Args:
+            label: The class.
+
+        Returns:
+            [H, W] float32: the probability that the pixel shows the class; 255 where nothing was said about it.
         """
         out = np.full((self.height, self.width), self._rest(), np.float32)
         for shape in self.shapes:
@@ -92,7 +127,7 @@ class AnnotatedImage:
             if shape.label in IGNORED:
                 out[region] = IGNORE
             elif shape.label != label:
-                if shape.kind != "box":  # of another object's box, who knows which part is it
+                if shape.kind != "box":  # which part of another object's box shows that object is unknown
                     out[region] = 0
             elif shape.kind == "box":
                 known = np.where(out == IGNORE, 0, out)
@@ -102,7 +137,12 @@ class AnnotatedImage:
         return out
 
     def visible(self) -> tuple[Shape, ...]:
-        """The same picture as regions that do not overlap, boxes as they are: what formats without an order keep."""
+        """Cut the shapes so that none covers another, for formats that do not keep an order.
+
+        Returns:
+            The visible part of each shape; boxes stay as they are. Pixels that no scribble touches become an ignored
+            region.
+        """
         owner = np.full((self.height, self.width), -1, np.int32)
         for i, shape in enumerate(self.shapes):
             if shape.kind != "box":
@@ -120,41 +160,56 @@ class AnnotatedImage:
         return tuple(shapes)
 
     def _rest(self) -> int:
+        """The id of pixels that no shape covers."""
         return IGNORE if any(shape.kind == "scribble" for shape in self.shapes) else 0
 
     def _prior(self, box: Shape) -> np.ndarray:
-        (left, right), (top, bottom) = (sorted(values) for values in zip(*box.points, strict=True))
+        """[H, W]: the prior of a box, in the coordinates of the image."""
+        left, top, right, bottom = box.box()
         x = (np.arange(self.width) + 0.5 - left) / max(right - left, 1) * 2 - 1
         y = (np.arange(self.height) + 0.5 - top) / max(bottom - top, 1) * 2 - 1
         return box_prior(x[None, :], y[:, None]).astype(np.float32)
 
 
 def box_prior(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """How often an object covers a place of its box, x and y in [−1, 1]; fitted to COCO's objects, mean 0.6."""
+    """Return how often an object covers a place of its box; fitted to the objects of COCO, with a mean of 0.6.
+
+    Args:
+        x: Horizontal place in the box, from −1 to 1.
+        y: Vertical place in the box, from −1 to 1.
+
+    Returns:
+        The fraction of objects, in the shape that ``x`` and ``y`` have together.
+
+    Example:
+        >>> float(box_prior(np.array(0.0), np.array(0.0)))
+        0.875
+    """
     return np.clip(0.875 * (1 - 0.7 * np.abs(x) ** 3) * (1 - 0.7 * np.abs(y) ** 3), 0, 1)
 
 
 def _id(label: str, classes: Mapping[str, int]) -> int:
+    """The id of a label, which may also mean background or ignored."""
     if label in classes:
         return classes[label]
     if label in BACKGROUND:
         return 0
     if label in IGNORED:
         return IGNORE
-    raise ValueError(f"the label {label!r} is not one of the classes {', '.join(classes)}")
+    raise RepriError(f"the label {label!r} is not one of the classes {', '.join(classes)}")
 
 
 @dataclass(frozen=True)
 class Annotations:
-    """Annotated pictures and the names of their classes, in the order of their ids."""
+    """Annotated images and the names of their classes, in the order of their ids."""
 
     classes: tuple[str, ...]
     images: tuple[AnnotatedImage, ...]
 
     @property
     def ids(self) -> dict[str, int]:
-        """Name → id."""
-        return {name: id for id, name in numbered(self.classes).items()}
+        """Class → id."""
+        return {name: id for id, name in number_classes(self.classes).items()}
 
     def __iter__(self) -> Iterator[AnnotatedImage]:
         return iter(self.images)
@@ -164,60 +219,33 @@ class Annotations:
 
 
 def class_names(images: Sequence[AnnotatedImage]) -> tuple[str, ...]:
-    """The labels that are objects, sorted."""
+    """Return the labels of all images that are classes, sorted."""
     return tuple(sorted({shape.label for image in images for shape in image.shapes} - BACKGROUND - IGNORED))
 
 
 def shapes_of(
     mask: np.ndarray, names: Mapping[int, str], again: Callable[[], np.ndarray] | None = None
 ) -> tuple[Shape, ...]:
-    """A region for each id of a mask; 255 becomes one that is ignored. ``again`` reads the mask anew, later."""
+    """Turn a mask into shapes, one region for each id.
+
+    Args:
+        mask: Class ids [H, W]; 255 becomes an ignored region.
+        names: Id → class.
+        again: Reads the mask again when a region is drawn, so that the mask need not stay in the memory.
+
+    Returns:
+        The regions, in the order of their ids.
+
+    Example:
+        >>> [shape.label for shape in shapes_of(np.array([[0, 1], [2, 255]]), {1: "cat", 2: "dog"})]
+        ['cat', 'dog', 'ignore']
+    """
     load = again or (lambda: mask)
     shapes = []
     for id in np.unique(mask).tolist():
         if id != 0:
             name = IGNORE_LABEL if id == IGNORE else names.get(id)
             if name is None:
-                raise ValueError(f"the mask holds the id {id}, the classes have {', '.join(map(str, names))}")
+                raise RepriError(f"the mask holds the id {id}, the classes have {', '.join(map(str, names))}")
             shapes.append(Shape(name, "mask", mask=lambda id=id: load() == id))
     return tuple(shapes)
-
-
-def polygons_of(mask: np.ndarray, through: Literal["centres", "edges"] = "edges") -> list[Points]:
-    """Outlines of a bool mask [H, W], one for each connected part, holes joined to their outline by a cut.
-
-    ``edges``: halfway between inner and outer pixels, whose centres lie at half-integers (COCO);
-    ``centres``: through the centres of the border pixels, at integers, for tools that fill outlines
-    together with their border (LabelMe).
-    """
-    from contourpy import FillType, contour_generator
-
-    padded = np.pad(mask, 1).astype(np.float64)
-    level = 0.5 if through == "edges" else 0.999
-    pieces: Any = contour_generator(z=padded, fill_type=FillType.OuterOffset).filled(level, np.inf)
-    shift = -0.5 if through == "edges" else -1.0
-    outlines = []
-    for points, offsets in zip(*pieces, strict=True):
-        rings = [points[a:b] + shift for a, b in pairwise(offsets)]
-        if through == "centres":
-            rings = [_tidy(np.round(ring)) for ring in rings]
-        outlines.append(tuple(map(tuple, _joined(rings).round(2).tolist())))
-    return outlines
-
-
-def _tidy(ring: np.ndarray) -> np.ndarray:
-    """Without points that repeat the one before."""
-    keep = np.ones(len(ring), bool)
-    keep[1:] = (ring[1:] != ring[:-1]).any(1)
-    return ring[keep]
-
-
-def _joined(rings: list[np.ndarray]) -> np.ndarray:
-    """One ring: each hole is entered and left along the shortest way from the outline so far."""
-    outline = rings[0]
-    for hole in rings[1:]:
-        distance = ((outline[:, None] - hole[None]) ** 2).sum(-1)
-        i, j = np.unravel_index(distance.argmin(), distance.shape)
-        turned = np.concatenate([hole[j:-1], hole[: j + 1]]) if len(hole) > 1 else hole
-        outline = np.concatenate([outline[: i + 1], turned, outline[i:]])
-    return outline

@@ -1,110 +1,170 @@
-"""Masks of class ids from COCO annotations.
-
-``clean``     all polygons and RLE of every object, smaller objects over larger ones, crowds 255
-              (under the objects);
-``official``  the authors' masks: the first polygon of each object only, no crowds, later ones over earlier.
-"""
+"""COCO's annotation files: reading them, and drawing their objects as masks of class ids."""
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from repri.data.datasets.dataset import Sample, Source, named
+from repri.runtime.errors import RepriError
 
-from .images import IGNORE, MAX_PIXELS
+from .files import forget_json, read_json
+from .images import MAX_PIXELS
+from .masks import IGNORE, mask_type
 
-__all__ = ["CocoImage", "decode", "draw_mask", "open_annotations", "read_annotations"]
-
-MaskStyle = Literal["clean", "official"]
+__all__ = [
+    "CocoAnnotations",
+    "CocoImage",
+    "decode",
+    "draw_mask",
+    "encode",
+    "has_objects",
+    "parse_annotations",
+    "read_annotations",
+]
 
 
 class CocoImage(NamedTuple):
-    """One image's entry and its objects."""
+    """One image of a COCO file and its objects."""
 
     file: str
     height: int
     width: int
     objects: tuple[dict[str, Any], ...]
+    """Entries of ``annotations``, in the order of the file."""
 
     @property
     def stem(self) -> str:
+        """File name without folder and suffix."""
         return Path(self.file).stem
 
 
 class CocoAnnotations(NamedTuple):
+    """The content of a COCO file."""
+
     images: tuple[CocoImage, ...]
-    """By id."""
+    """Sorted by their ids."""
     names: dict[int, str]
     """Category id → name."""
 
 
 def read_annotations(path: Path) -> CocoAnnotations:
-    """An ``instances_*.json``, its objects gathered by image in the file's order."""
+    """Read a COCO file such as ``instances_val2014.json``.
+
+    Args:
+        path: The JSON file.
+
+    Returns:
+        Its images, each with its objects, and its categories.
+    """
     try:
-        content = json.loads(path.read_text())
+        return parse_annotations(read_json(path), path)
+    finally:
+        forget_json()
+
+
+def parse_annotations(content: Any, path: Path) -> CocoAnnotations:
+    """Check the content of a COCO file and gather its objects by image.
+
+    Args:
+        content: The parsed JSON.
+        path: Its file, for messages.
+
+    Returns:
+        The images, each with its objects, and the categories.
+    """
+    try:
         names = {category["id"]: str(category["name"]) for category in content["categories"]}
         if len(set(names.values())) != len(names):
-            raise ValueError("two categories have one name")
+            raise RepriError("two categories have one name")
         objects = defaultdict(list)
         for entry in content["annotations"]:
             if entry["category_id"] not in names:
-                raise ValueError(f"object {entry.get('id')} has the unlisted category {entry['category_id']!r}")
+                raise RepriError(f"object {entry.get('id')} has the unlisted category {entry['category_id']!r}")
             objects[entry["image_id"]].append(entry)
         entries = sorted(content["images"], key=lambda entry: entry["id"])
         images = tuple(_image(entry, tuple(objects[entry["id"]])) for entry in entries)
-    except OSError as error:
-        raise ValueError(f"cannot read the annotations {path}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else str(error)
-        raise ValueError(f"{path} is not COCO's annotation format ({what}): correct it or export it again") from None
+        raise RepriError(f"{path} is not COCO's annotation format ({what}): correct it or export it again") from None
     return CocoAnnotations(images, names)
 
 
 def _image(entry: dict[str, Any], objects: tuple[dict[str, Any], ...]) -> CocoImage:
-    """LVIS gives a URL in place of a file name: its last two parts are folder and file."""
+    """Check one image; LVIS gives a URL instead of a file name, whose last two parts are folder and file."""
     url = entry.get("coco_url")
     file = entry["file_name"] if "file_name" in entry or not url else "/".join(url.split("/")[-2:])
     height, width = entry["height"], entry["width"]
     if not isinstance(file, str) or not all(type(side) is int and side > 0 for side in (height, width)):
-        raise ValueError(f"image {entry['id']} has the file {file!r} and the size {width!r}×{height!r}")
+        raise RepriError(f"image {entry['id']} has the file {file!r} and the size {width!r}×{height!r}")
     if height * width > MAX_PIXELS:
-        raise ValueError(f"image {entry['id']} has {width}×{height} pixels, the limit is {MAX_PIXELS:,}")
+        raise RepriError(f"image {entry['id']} has {width}×{height} pixels, the limit is {MAX_PIXELS:,}")
     return CocoImage(file, height, width, objects)
 
 
-def draw_mask(image: CocoImage, ids: Mapping[int, int], style: MaskStyle = "clean") -> np.ndarray:
-    """[H, W] class ids; ``ids``: category id → class id, objects of other categories are left out."""
-    out = np.zeros((image.height, image.width), np.uint8 if max(ids.values(), default=0) < 256 else np.uint16)
-    shapes = []
+def draw_mask(image: CocoImage, ids: Mapping[int, int], first_polygon_only: bool = False) -> np.ndarray:
+    """Draw the objects of an image as a mask of class ids.
+
+    All polygons and RLE of every object are drawn, smaller objects over larger ones, and crowds are 255 where no object
+    covers them.
+
+    Args:
+        image: The image and its objects.
+        ids: Category id → class id; objects of other categories are left out.
+        first_polygon_only: Draw only the first polygon of each object and no crowds, later objects over earlier ones,
+            as the code of the paper's authors does.
+
+    Returns:
+        [H, W] class ids.
+    """
+    regions = []
     for entry in image.objects:
         if entry["category_id"] not in ids:
             continue
         crowd = bool(entry.get("iscrowd", 0))
-        outline = entry.get("segmentation")
-        if style == "official" and (crowd or not isinstance(outline, list) or not outline):
-            continue
-        if not outline:
-            raise ValueError(f"{image.file}: object {entry.get('id')} has no outline to draw a mask from")
+        segmentation = entry.get("segmentation")
+        if first_polygon_only:
+            if crowd or not isinstance(segmentation, list) or not segmentation:
+                continue
+            segmentation = segmentation[:1]
+        if not segmentation:
+            raise RepriError(f"{image.file}: object {entry.get('id')} has no outline to draw a mask from")
         try:
-            region = decode(outline[:1] if style == "official" else outline, image.height, image.width)
+            region = decode(segmentation, image.height, image.width)
         except ValueError as error:
-            raise ValueError(f"{image.file}: object {entry.get('id')}: {error}") from None
-        shapes.append((region, IGNORE if crowd else ids[entry["category_id"]], crowd))
-    if style == "clean":
-        shapes.sort(key=lambda shape: (not shape[2], -int(shape[0].sum())))
-    for region, id, _ in shapes:
+            raise RepriError(f"{image.file}: object {entry.get('id')}: {error}") from None
+        regions.append((region, crowd, IGNORE if crowd else ids[entry["category_id"]]))
+    if not first_polygon_only:
+        regions.sort(key=lambda item: (not item[1], -int(item[0].sum())))
+    out = np.zeros((image.height, image.width), mask_type(max(ids.values(), default=0)))
+    for region, _, id in regions:
         out[region] = id
     return out
 
 
+def has_objects(image: CocoImage, categories: Container[int]) -> bool:
+    """Tell whether an image has an object of the given categories that is not a crowd."""
+    return any(entry["category_id"] in categories and not entry.get("iscrowd", 0) for entry in image.objects)
+
+
 def decode(segmentation: Any, height: int, width: int) -> np.ndarray:
-    """Polygons, or RLE compressed or not, as bool [H, W]."""
+    """Draw the ``segmentation`` of one object.
+
+    Args:
+        segmentation: A list of polygons, or RLE, compressed or not.
+        height: Height of the image.
+        width: Width of the image.
+
+    Returns:
+        bool [H, W].
+
+    Example:
+        >>> decode({"size": [2, 3], "counts": [2, 3, 1]}, 2, 3).astype(int).tolist()
+        [[0, 1, 1], [0, 1, 0]]
+    """
     from pycocotools import mask as rle
 
     try:
@@ -117,18 +177,21 @@ def decode(segmentation: Any, height: int, width: int) -> np.ndarray:
         counts, size = segmentation["counts"], list(segmentation["size"])
         runs = counts if isinstance(counts, list) else _runs(counts)
     except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise ValueError(f"a segmentation is neither polygons nor RLE ({error})") from None
+        raise RepriError(f"a segmentation is neither polygons nor RLE ({error})") from None
     if size != [height, width]:
-        raise ValueError(f"its RLE is of a {size[-1]}×{size[0]} image, this one is {width}×{height}")
+        raise RepriError(f"its RLE is of a {size[-1]}×{size[0]} image, this one is {width}×{height}")
     if not all(type(run) is int and run >= 0 for run in runs) or sum(runs) != height * width:
-        raise ValueError(f"its RLE's runs do not add up to the {height * width} pixels of the image")
+        raise RepriError(f"its RLE's runs do not add up to the {height * width} pixels of the image")
     values = np.arange(len(runs)) % 2 == 1
     return np.repeat(values, runs).reshape(width, height).T
 
 
 def _runs(code: str | bytes) -> list[int]:
-    """Run lengths of COCO's compressed RLE: five bits a character, the sixth says that more follow, and
-    from the fourth run on it is the difference to the run before the last."""
+    """Decode the run lengths of COCO's compressed RLE.
+
+    A character holds five bits of a number, and its sixth bit says that more follow. From the fourth run on, the number
+    is the difference to the run before the last.
+    """
     text = code.decode("ascii") if isinstance(code, bytes) else code
     runs: list[int] = []
     value = shift = 0
@@ -144,24 +207,21 @@ def _runs(code: str | bytes) -> list[int]:
     return runs
 
 
-def has_objects(image: CocoImage, categories: Sequence[int] | Mapping[int, int]) -> bool:
-    """Whether at least one object that is not a crowd is annotated."""
-    return any(o["category_id"] in categories and not o.get("iscrowd", 0) for o in image.objects)
+def encode(region: np.ndarray) -> dict[str, Any]:
+    """Encode a region as COCO's compressed RLE.
 
+    Args:
+        region: bool [H, W].
 
-def open_annotations(path: Path, images: Path, classes: Mapping[str, int]) -> tuple[tuple[Sample, ...], Source]:
-    """A split whose masks are drawn from a COCO file when asked for; ``classes``: name → class id."""
-    annotations = read_annotations(path)
-    ids = {category: classes[name] for category, name in annotations.names.items() if name in classes}
-    missing = set(classes) - set(annotations.names.values())
-    if missing:
-        raise ValueError(f"{path} has no category {min(missing)!r}")
-    chosen = [image for image in annotations.images if has_objects(image, ids)]
-    if not chosen:
-        raise ValueError(f"{path} annotates no object of the given classes")
-    samples = named([(images / image.file, None) for image in chosen], path)
-    kept = dict(zip((sample.id for sample in samples), chosen, strict=True))
-    stat = path.stat()
-    return samples, Source(
-        lambda id: draw_mask(kept[id], ids), f"{path.absolute()} {stat.st_size} {stat.st_mtime_ns} {ids}"
-    )
+    Returns:
+        ``size`` and ``counts``.
+
+    Example:
+        >>> region = np.array([[0, 1, 1], [0, 1, 0]], bool)
+        >>> np.array_equal(decode(encode(region), 2, 3), region)
+        True
+    """
+    from pycocotools import mask as rle
+
+    code = rle.encode(np.asfortranarray(region.astype(np.uint8)))
+    return {"size": [int(side) for side in code["size"]], "counts": code["counts"].decode("ascii")}

@@ -1,50 +1,52 @@
-"""``images/`` + ``masks/`` of class ids, with the names in ``classes.txt``."""
+"""``images/`` and ``masks/`` of class ids, with the names of the classes in ``classes.txt``."""
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
-from repri.data.datasets.dataset import open_folder
 from repri.data.io.annotations import AnnotatedImage, Annotations, shapes_of
-from repri.data.io.images import write_mask
+from repri.data.io.images import read_image
+from repri.data.io.masks import check_same_size, read_mask, write_mask
+from repri.data.io.pairs import Pair, read_image_folder
+from repri.runtime.errors import RepriError
 from repri.runtime.files import new_folder
 from repri.runtime.parallel import parallel
 
+from .files import check_images, check_names, copy_image
+
+__all__ = ["detect", "read", "write"]
+
+
+def detect(path: Path) -> bool:
+    """Tell whether a folder has ``images/`` and ``masks/``."""
+    return (path / "images").is_dir() and (path / "masks").is_dir()
+
 
 def read(path: Path, images: Path | None = None) -> Annotations:
-    dataset = open_folder(path)
+    """Read the folder ``path``; its images are in it, so ``images`` is not used."""
+    folder = read_image_folder(path)
 
-    def item(id: str) -> AnnotatedImage:
-        mask = dataset.pair(id)[1]
+    def item(pair: Pair) -> AnnotatedImage:
+        if not pair.mask.is_file():
+            raise RepriError(f"{pair.image} has no mask: {pair.mask} does not exist; add it or leave the image out")
+        mask = read_mask(pair.mask, folder.masks)
+        check_same_size(read_image(pair.image).shape[:2], mask, pair.image, pair.mask)
         try:
-            shapes = shapes_of(mask, dataset.classes, lambda: dataset.mask(id))
-        except ValueError as error:
-            raise ValueError(f"{dataset[id].mask}: {error}") from None
-        return AnnotatedImage(dataset[id].image, mask.shape[0], mask.shape[1], shapes)
+            shapes = shapes_of(mask, folder.classes, lambda: read_mask(pair.mask, folder.masks))
+        except RepriError as error:
+            raise RepriError(f"{pair.mask}: {error}") from None
+        return AnnotatedImage(pair.image, mask.shape[0], mask.shape[1], shapes)
 
-    return Annotations(
-        tuple(dataset.classes.values()), tuple(parallel(item, [sample.id for sample in dataset.samples]))
-    )
+    return Annotations(tuple(folder.classes.values()), tuple(parallel(item, folder.pairs)))
 
 
 def write(annotations: Annotations, path: Path) -> None:
-    ids = annotations.ids
+    """Write a new folder ``path`` with copies of the images; the masks are exact."""
+    check_names(annotations, lambda image: image.stem)
     check_images(annotations)
+    ids = annotations.ids
     with new_folder(path) as folder:
         for item in annotations:
             copy_image(item.image, folder / "images")
             write_mask(item.ids(ids), folder / "masks" / f"{item.image.stem}.png")
         (folder / "classes.txt").write_text("\n".join(annotations.classes) + "\n")
-
-
-def check_images(annotations: Annotations) -> None:
-    """Every picture must be there to be copied."""
-    for item in annotations:
-        if not item.image.is_file():
-            raise ValueError(f"the image {item.image} does not exist: say where the images are")
-
-
-def copy_image(image: Path, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(image, folder / image.name)

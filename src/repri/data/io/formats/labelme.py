@@ -1,4 +1,4 @@
-"""LabelMe: one JSON beside each picture. Rectangles are boxes; lines and points are scribbles."""
+"""LabelMe: one JSON beside each image. Rectangles are boxes; lines and points are scribbles."""
 
 from __future__ import annotations
 
@@ -15,73 +15,90 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from repri.data.io.annotations import AnnotatedImage, Annotations, Shape, class_names, polygons_of
+from repri.data.io.annotations import AnnotatedImage, Annotations, Shape, class_names
+from repri.data.io.files import read_json
+from repri.data.io.outlines import circle, polygons_of
+from repri.runtime.errors import RepriError
 from repri.runtime.files import atomic
 
-from . import find_image, image_size, read_json
+from .files import check_names, find_image, image_size, json_content
+
+__all__ = ["detect", "read", "write"]
 
 POINTS = {"polygon": 3, "rectangle": 2, "circle": 2, "line": 2}
-"""How many a shape needs."""
+"""Number of points that a shape needs; the others need one."""
 SCRIBBLES = {"line", "linestrip", "point", "points"}
 
 
+def detect(path: Path) -> bool:
+    """Tell whether a folder has JSON files, or a JSON file has shapes."""
+    if path.is_dir():
+        return any(path.glob("*.json"))
+    content = json_content(path)
+    return isinstance(content, dict) and "shapes" in content
+
+
 def read(path: Path, images: Path | None = None) -> Annotations:
+    """Read a JSON file or all of a folder; the images are in ``images`` or beside the files."""
     files = sorted(path.glob("*.json")) if path.is_dir() else [path]
     items = tuple(_item(file, images) for file in files)
     return Annotations(class_names(items), items)
 
 
 def _item(path: Path, images: Path | None) -> AnnotatedImage:
+    """Read the file of one image."""
     content = read_json(path)
     if not isinstance(content, dict) or "shapes" not in content:
-        raise ValueError(f"{path} is not a LabelMe file: it has no shapes")
+        raise RepriError(f"{path} is not a LabelMe file: it has no shapes")
     image = find_image(str(content.get("imagePath") or f"{path.stem}.jpg"), [images, path.parent])
     height, width = content.get("imageHeight"), content.get("imageWidth")
     if not height or not width:
         height, width = image_size(image, path)
     if not all(type(side) is int and side > 0 for side in (height, width)):
-        raise ValueError(f"{path}: the image's size is {width!r}×{height!r}: it must be whole numbers")
+        raise RepriError(f"{path}: the image's size is {width!r}×{height!r}: it must be whole numbers")
     try:
         shapes = tuple(_shape(entry, height, width) for entry in content["shapes"])
     except (KeyError, TypeError, ValueError, IndexError, binascii.Error, OSError) as error:
-        raise ValueError(f"{path}: a shape cannot be read ({error})") from None
+        raise RepriError(f"{path}: a shape cannot be read ({error})") from None
     return AnnotatedImage(image, height, width, shapes)
 
 
 def _shape(entry: dict[str, Any], height: int, width: int) -> Shape:
+    """Read one shape; mistakes in its mask are noticed now, not when it is drawn."""
     label, kind = str(entry["label"]), entry.get("shape_type") or "polygon"
     points = tuple((float(x), float(y)) for x, y in entry["points"])
     if len(points) < POINTS.get(kind, 1):
-        raise ValueError(f"a {kind} has only {len(points)} points")
+        raise RepriError(f"a {kind} has only {len(points)} points")
     if kind == "mask":
-        _decode_mask(entry["mask"], points[0], height, width)  # mistakes are found now
-        return Shape(label, "mask", mask=partial(_decode_mask, entry["mask"], points[0], height, width))
+        draw = partial(_decode_mask, entry["mask"], points[0], height, width)
+        draw()
+        return Shape(label, "mask", mask=draw)
     if kind == "rectangle":
         return Shape(label, "box", (points[0], points[1]))
     if kind == "circle":
-        (x, y), edge = points
-        radius, turns = math.dist((x, y), edge), (2 * math.pi * i / 64 for i in range(64))
-        return Shape(label, "polygon", tuple((x + radius * math.cos(t), y + radius * math.sin(t)) for t in turns))
+        radius = math.dist(points[0], points[1])
+        return Shape(label, "polygon", circle(points[0], (radius, radius)))
     if kind in SCRIBBLES:
         return Shape(label, "scribble", points)
     if kind == "polygon":
         return Shape(label, "polygon", points)
-    raise ValueError(f"unknown shape_type {kind!r}")
+    raise RepriError(f"unknown shape_type {kind!r}")
 
 
 def _decode_mask(text: str, corner: tuple[float, float], height: int, width: int) -> np.ndarray:
-    """A PNG in base64, placed with its top left at ``corner``."""
+    """Decode a PNG in base64 and place its top left at ``corner``; parts outside the image are cut off."""
     region = np.asarray(Image.open(io.BytesIO(base64.b64decode(text)))) > 0
     out = np.zeros((height, width), bool)
     left, top = (round(value) for value in corner)
-    region = region[max(0, -top) :, max(0, -left) :]  # what lies outside is cut off
+    region = region[max(0, -top) :, max(0, -left) :]
     space = out[max(0, top) :, max(0, left) :][: region.shape[0], : region.shape[1]]
     space[:] = region[: space.shape[0], : space.shape[1]]
     return out
 
 
 def write(annotations: Annotations, path: Path) -> None:
-    """A JSON for each picture in the folder ``path``; regions as polygons through their border pixels."""
+    """Write a JSON for each image into the folder ``path``; regions become polygons through their border pixels."""
+    check_names(annotations, lambda image: image.stem)
     for item in annotations:
         content = {
             "version": "5.5.0",
@@ -97,6 +114,7 @@ def write(annotations: Annotations, path: Path) -> None:
 
 
 def _entries(shape: Shape) -> list[dict[str, Any]]:
+    """Write one shape; a region of several parts becomes several polygons."""
     if shape.kind == "mask":
         assert shape.mask is not None
         outlines, kind = polygons_of(shape.mask(), "centres"), "polygon"

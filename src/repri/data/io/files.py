@@ -1,0 +1,63 @@
+"""Text and JSON files."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+
+from repri.runtime.errors import RepriError
+
+__all__ = ["forget_json", "read_json", "read_lines"]
+
+
+def read_lines(path: Path) -> list[str]:
+    """Read the lines of a text file in UTF-8, with or without a byte-order mark.
+
+    Args:
+        path: The file.
+
+    Returns:
+        Its lines, the empty ones too.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig").splitlines()
+    except OSError as error:
+        raise RepriError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise RepriError(f"{path} is not a text file in UTF-8: save it as one") from None
+
+
+def read_json(path: Path) -> dict | list:
+    """Read a JSON file that holds a mapping or a list.
+
+    The content of the last file is kept until :func:`forget_json`, so that a format can be detected and read while the
+    file is parsed once.
+
+    Args:
+        path: The file.
+
+    Returns:
+        Its content, which must not be changed.
+    """
+    try:
+        stat = path.stat()
+        content = _parse(path, stat.st_size, stat.st_mtime_ns)
+    except OSError as error:
+        raise RepriError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise RepriError(f"{path} is not JSON ({error})") from None
+    if not isinstance(content, (dict, list)):
+        raise RepriError(f"{path} is not an annotation file: it holds a single {type(content).__name__}")
+    return content
+
+
+@lru_cache(maxsize=1)
+def _parse(path: Path, size: int, time: int) -> object:
+    """Parse a file; its size and time of change tell whether it is still the one that was parsed before."""
+    return json.loads(path.read_text(encoding="utf-8-sig"))
+
+
+def forget_json() -> None:
+    """Free the content that :func:`read_json` keeps."""
+    _parse.cache_clear()

@@ -1,0 +1,85 @@
+"""From a region to its outlines as polygons."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+
+__all__ = ["Points", "circle", "polygons_of"]
+
+Points = tuple[tuple[float, float], ...]
+"""(x, y) of each point."""
+
+
+def polygons_of(mask: np.ndarray, through: Literal["centres", "edges"] = "edges") -> list[Points]:
+    """Trace the outlines of a region, one for each connected part; holes are joined to their outline by a cut.
+
+    Args:
+        mask: bool [H, W].
+        through: ``edges``: halfway between inner and outer pixels, where the centres of pixels lie at half-integers, as
+            in COCO. ``centres``: through the centres of the border pixels, at integers, for tools that fill outlines
+            together with their border, as LabelMe does.
+
+    Returns:
+        The points of each outline.
+
+    Example:
+        >>> region = np.zeros((4, 4), bool)
+        >>> region[1:3, 1:3] = True
+        >>> sorted(set(polygons_of(region, "centres")[0]))
+        [(1.0, 1.0), (1.0, 2.0), (2.0, 1.0), (2.0, 2.0)]
+    """
+    from contourpy import FillType, contour_generator
+
+    padded = np.pad(mask, 1).astype(np.float64)
+    level = 0.5 if through == "edges" else 0.999
+    pieces: Any = contour_generator(z=padded, fill_type=FillType.OuterOffset).filled(level, np.inf)
+    shift = -0.5 if through == "edges" else -1.0
+    outlines = []
+    for points, offsets in zip(*pieces, strict=True):
+        rings = [points[a:b] + shift for a, b in pairwise(offsets)]
+        if through == "centres":
+            rings = [_without_repeats(np.round(ring)) for ring in rings]
+        outlines.append(tuple(map(tuple, _joined(rings).round(2).tolist())))
+    return outlines
+
+
+def circle(centre: tuple[float, float], radii: tuple[float, float], points: int = 64) -> Points:
+    """Approximate a circle or an upright ellipse by a polygon.
+
+    Args:
+        centre: (x, y).
+        radii: Half of its width and of its height.
+        points: Number of corners.
+
+    Returns:
+        The corners.
+    """
+    turns = 2 * np.pi * np.arange(points) / points
+    return tuple(
+        zip(
+            (centre[0] + radii[0] * np.cos(turns)).tolist(),
+            (centre[1] + radii[1] * np.sin(turns)).tolist(),
+            strict=True,
+        )
+    )
+
+
+def _without_repeats(ring: np.ndarray) -> np.ndarray:
+    """Leave out the points that repeat the one before."""
+    keep = np.ones(len(ring), bool)
+    keep[1:] = (ring[1:] != ring[:-1]).any(1)
+    return ring[keep]
+
+
+def _joined(rings: list[np.ndarray]) -> np.ndarray:
+    """Join rings to one: each hole is entered and left along the shortest way from the outline so far."""
+    outline = rings[0]
+    for hole in rings[1:]:
+        distance = ((outline[:, None] - hole[None]) ** 2).sum(-1)
+        i, j = np.unravel_index(distance.argmin(), distance.shape)
+        turned = np.concatenate([hole[j:-1], hole[: j + 1]]) if len(hole) > 1 else hole
+        outline = np.concatenate([outline[: i + 1], turned, outline[i:]])
+    return outline

@@ -165,12 +165,14 @@ def test_a_background_prototype_equals_autograd(backend, background):
         w, v, b = (x.detach().requires_grad_() for x in (w, v, b))
         l_s, l_q = logits(z_s, w, v, b), logits(z_q, w, v, b)
         p = torch.sigmoid(l_q)
-        share = (p * valid).sum()
+        marginal = (p * valid).sum()
         if t == 9:
-            pi, weight_kl = share.detach(), weight_kl + 1
+            pi, weight_kl = marginal.detach(), weight_kl + 1
         loss = F.binary_cross_entropy_with_logits(l_s, y)
         loss = loss + weight_h * (valid * F.binary_cross_entropy_with_logits(l_q, p, reduction="none")).sum()
-        loss = loss + weight_kl * (share * (share / pi).log() + (1 - share) * ((1 - share) / (1 - pi)).log())
+        loss = loss + weight_kl * (
+            marginal * (marginal / pi).log() + (1 - marginal) * ((1 - marginal) / (1 - pi)).log()
+        )
         gradients = torch.autograd.grad(loss, (w, v, b))
         w, v, b = (x.detach() - 0.005 * g for x, g in zip((w, v, b), gradients, strict=True))
     expected = torch.sigmoid(logits(z_q, w, v, b)).reshape(17, 13)
@@ -178,60 +180,3 @@ def test_a_background_prototype_equals_autograd(backend, background):
     torch.testing.assert_close(out.proportion[0].double(), pi, atol=1e-5, rtol=0)
     torch.testing.assert_close(out.background[0].double(), v, atol=1e-4, rtol=1e-3)
     torch.testing.assert_close(torch.sigmoid(out.logits(query))[0].double(), expected, atol=2e-4, rtol=0)
-
-
-def test_the_forms_of_clean():
-    clean, trained = InferenceConfig.preset("clean"), InferenceConfig.preset("trained")
-    assert trained == clean.replace(background="support", transduction=1.0)
-    assert config_of("trained-ce") == trained.replace(lambda_h=0.0, lambda_kl=0.0)
-    assert config_of("trained-oracle").background == "support"
-    assert InferenceConfig.preset("discriminant") == trained.replace(background="known", shots_bias=1.5)
-
-
-@pytest.mark.parametrize("background", ["support", "both", "known"])
-def test_a_support_without_background(background):
-    """All object: the query's own mean stands in, or what is known."""
-    support, _, query, _ = make_tasks()
-    masks = torch.ones(1, 1, 36, 44)
-    cfg = InferenceConfig.preset("clean").replace(background=background)
-    out = infer(support, masks, query, cfg, background=query[0, :, 0, 0])
-    assert out.probability.isfinite().all()
-    assert out.background.isfinite().all()
-
-
-def test_several_proportion_updates():
-    support, masks, query, _ = make_tasks(dtype=torch.float64)
-    cfg = InferenceConfig.preset("original").replace(t_pi=(5, 10, 30))
-    out = infer(support, masks, query, cfg, history=True)
-    used = out.history.proportion[:, 0]
-    assert [t for t in range(1, 50) if used[t] != used[t - 1]] == [4, 9, 29]
-    assert out.proportion[0] == out.history.marginal[29, 0]
-    weights = (out.history.loss - out.history.ce - out.history.entropy)[:, 0] / out.history.kl[:, 0]
-    torch.testing.assert_close(weights[[2, 3, 7, 40]].round(decimals=6), torch.tensor([1.0, 1.0, 2.0, 2.0]).double())
-
-
-def test_callback_sees_every_step():
-    support, masks, query, _ = make_tasks()
-    seen = []
-    out = infer(support, masks, query, history=lambda t, step: seen.append((t, step)))
-    assert [t for t, _ in seen] == list(range(50))
-    torch.testing.assert_close(torch.stack([s.prototype for _, s in seen]), out.history.prototype)
-    assert out.history.loss[-1] < out.history.loss[10]
-
-
-def test_logits_of_other_images_and_resolutions():
-    support, masks, query, _ = make_tasks(tasks=3, shots=2)
-    for preset in ("clean", "paper"):
-        out = infer(support, masks, query, config_of(preset), backend="torch")
-        torch.testing.assert_close(torch.sigmoid(out.logits(query)), out.probability)
-        assert out.logits(support).shape == (3, 2, 9, 11)
-        larger = torch.nn.functional.interpolate(query, scale_factor=2)
-        torch.testing.assert_close(out.logits(larger)[:, ::2, ::2], out.logits(query))
-    single = infer(support[:1], masks[:1], query[:1])
-    torch.testing.assert_close(single.logits(query[0]), single.logits(query[:1])[0])
-    with pytest.raises(ValueError, match="C = 24"):
-        out.logits(query[:, :5])
-    with pytest.raises(ValueError, match="features hold 2 tasks and the classifier 3"):
-        out.logits(query[:2])
-    with pytest.raises(ValueError, match="NaN or Inf"):
-        out.logits(query * float("nan"))

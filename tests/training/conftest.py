@@ -5,7 +5,7 @@ import torch
 import yaml
 
 from repri.data.datasets.scenes import make_dataset
-from repri.models.load import build_backbone
+from repri.models.networks.build import build_backbone
 from repri.models.weights.checkpoints import save_checkpoint
 from repri.training import prepare, train
 

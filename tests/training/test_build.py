@@ -7,7 +7,7 @@ import torch
 import torch.nn as nn
 
 from repri.models import load_extractor
-from repri.models.load import build_backbone
+from repri.models.networks.build import build_backbone
 from repri.models.weights.checkpoints import save_checkpoint
 from repri.runtime.errors import RepriError
 from repri.training.build import build_trainee

@@ -108,7 +108,7 @@ def test_every_third_cell(make):
 def test_cells_that_are_left_out_are_not_computed(make, monkeypatch):
     """Where an extractor can: the head is the same as from every other of all its cells."""
     heads = {}
-    monkeypatch.setattr(FilterBank, "strided", True)
+    monkeypatch.setattr(FilterBank, "on_pixels", True)
     for coarse in (False, True):
         if coarse:
             monkeypatch.setattr(FilterBank, "coarse", lambda self, times: EveryOther(self))
@@ -130,7 +130,7 @@ class EveryOther(FeatureExtractor):
 
     def __init__(self, under):
         self.under, self.name, self.rule, self.channels = under, "every other", under.rule, under.channels
-        self.stride, self.strided = 2 * under.stride, True
+        self.stride, self.on_pixels = 2 * under.stride, True
 
     def _forward(self, images):
         return self.under._forward(images)[..., ::2, ::2]

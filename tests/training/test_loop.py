@@ -4,9 +4,9 @@ import csv
 
 import pytest
 import torch
-from repri.models.heads.head import load_head
 
 from repri.models import load_extractor
+from repri.models.heads.files import load_head
 from repri.runtime.errors import RepriError
 from repri.training import prepare, train
 

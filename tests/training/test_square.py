@@ -53,6 +53,6 @@ def test_images_and_labels_fill_the_same_part(resize, content):
 
 def test_labels_of_the_pixels_on_or_around_which_cells_lie():
     labels = torch.arange(36).view(6, 6)
-    tiling, on_pixels = SimpleNamespace(stride=4, strided=False), SimpleNamespace(stride=4, strided=True)
+    tiling, on_pixels = SimpleNamespace(stride=4, on_pixels=False), SimpleNamespace(stride=4, on_pixels=True)
     assert labels_at_cells(labels, (2, 2), tiling).tolist() == [[14, 17], [32, 35]]  # the second hangs over the edge
     assert labels_at_cells(labels, (2, 2), on_pixels).tolist() == [[0, 4], [24, 28]]

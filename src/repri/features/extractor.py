@@ -50,7 +50,7 @@ class FeatureExtractor(ABC):
     """Number of channels C."""
     stride: int
     """Pixels from one cell to the next."""
-    strided = False
+    on_pixels = False
     """Whether cell (i, j) always lies on pixel (i·stride, j·stride); else the cells tile the image."""
     rule: InputRule
     """The input that it wants."""
@@ -98,7 +98,7 @@ class FeatureExtractor(ABC):
                 f"set size to {lower} or {upper}."
             )
         content, full = resized(original, resize, size, multiple, square)
-        return View(resize, original, content, full, Grid.of(self.cells(full), full, self.stride, self.strided))
+        return View(resize, original, content, full, Grid.of(self.cells(full), full, self.stride, self.on_pixels))
 
     def extract(self, images: Tensor) -> Tensor:
         """Features of images.

@@ -91,7 +91,7 @@ def labels_at_cells(labels: Tensor, cells: Sequence[int], extractor: FeatureExtr
         [h, w]; cells that reach over the edge have the label of the last pixel.
     """
     pixels = (labels.shape[0], labels.shape[1])
-    return Grid.of((cells[0], cells[1]), pixels, extractor.stride, extractor.strided).sample(labels)
+    return Grid.of((cells[0], cells[1]), pixels, extractor.stride, extractor.on_pixels).sample(labels)
 
 
 def cells_on_corners(side: int, stride: int) -> bool:

@@ -22,7 +22,7 @@ def test_the_head_gets_the_features_below():
         rounded = head(features.half().float()).clone()
     assert torch.equal(extractor.finish(features), extractor.extract(images))
     torch.testing.assert_close(HeadedExtractor(under, head, rounds=True).extract(images), rounded, rtol=0, atol=0)
-    assert (extractor.channels, extractor.stride, extractor.strided) == (5, 4, True)
+    assert (extractor.channels, extractor.stride, extractor.on_pixels) == (5, 4, True)
     assert extractor.cells((16, 24)) == (4, 6)
 
 
@@ -36,13 +36,13 @@ def test_names_sizes_and_classes():
     assert len({under.identity, plain.identity, HeadedExtractor(under, head, rounds=True).identity}) == 3
 
 
-@pytest.mark.parametrize("strided", [True, False])
-def test_a_head_that_refines_the_grid(strided):
-    extractor = HeadedExtractor(patches(8, strided), Head(3, "conv", 4, upsample=2))
+@pytest.mark.parametrize("on_pixels", [True, False])
+def test_a_head_that_refines_the_grid(on_pixels):
+    extractor = HeadedExtractor(patches(8, on_pixels), Head(3, "conv", 4, upsample=2))
     images = places(24, 32)
     assert extractor.extract(images).shape == (1, 4, 6, 8)
     assert extractor.cells((24, 32)) == (6, 8)
-    assert (extractor.stride, extractor.strided) == (4, False)
+    assert (extractor.stride, extractor.on_pixels) == (4, False)
 
 
 def test_a_refined_grid_follows_that_below():

@@ -27,7 +27,7 @@ def test_cells_on_pixels(height, width):
     """Cells of strided convolutions then lie on every second pixel, and none beyond the image."""
     extractor = StitchedExtractor(patches(4, True), 2)
     rows, columns, _ = extractor.extract(places(height, width))[0]
-    assert extractor.strided
+    assert extractor.on_pixels
     assert torch.equal(columns[0], torch.arange(0, width, 2).float())
     assert torch.equal(rows[:, 0], torch.arange(0, height, 2).float())
 
@@ -56,10 +56,10 @@ def test_shifts_that_cannot_be(shifts, message):
         load_extractor("filters", shifts=shifts)
 
 
-@pytest.mark.parametrize("strided", [True, False])
+@pytest.mark.parametrize("on_pixels", [True, False])
 @pytest.mark.parametrize("size", [(16, 24), (24, 16)])
-def test_the_number_of_cells_is_known_before(strided, size):
-    extractor = StitchedExtractor(patches(4, strided), 2)
+def test_the_number_of_cells_is_known_before(on_pixels, size):
+    extractor = StitchedExtractor(patches(4, on_pixels), 2)
     assert extractor.cells(size) == extractor.extract(places(*size)).shape[-2:]
 
 

@@ -63,7 +63,7 @@ def test_the_coarse_network_gives_some_cells_without_those_between(layer, times,
     every = load_extractor("resnet50", layers=[layer], stride_in=stride_in)
     image = torch.rand(1, 3, 75, 97)
     wanted, coarse = every.extract(image)[..., ::times, ::times], every.coarse(times)
-    assert (coarse.stride, coarse.strided, coarse.fingerprint == every.fingerprint) == (8 * times, True, False)
+    assert (coarse.stride, coarse.on_pixels, coarse.fingerprint == every.fingerprint) == (8 * times, True, False)
     torch.testing.assert_close(coarse.extract(image), wanted, rtol=1e-3, atol=1e-4 * float(wanted.abs().max()))
     assert every.coarse(3) is every
     assert every.coarse(1) is every

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from repri.inference.config import InferenceConfig
 from repri.inference.problem import Problem
+from repri.runtime.errors import RepriError
 
 from .build import load_library
 from .passes import Evaluation, not_finite_message, support_weights
@@ -59,7 +60,7 @@ class NativePasses:
     def __init__(self, problem: Problem, cfg: InferenceConfig):
         library, reason = load_library()
         if library is None:
-            raise ValueError(f"backend 'native' is not available here: {reason}")
+            raise RepriError(f"backend 'native' is not available here: {reason}")
         self.library = library
         self.tasks, self.channels, *size = problem.query.shape
         self.size, self.pixels = size, size[0] * size[1]
@@ -158,7 +159,7 @@ class NativePasses:
         if bad < 0:
             raise MemoryError("no memory to lay out the features")
         if bad:
-            raise ValueError(not_finite_message(name, bad))
+            raise RepriError(not_finite_message(name, bad))
 
 
 def _chunk_table(starts: list[int], support_sets: int, tasks: int) -> tuple[Tensor, Tensor, Tensor]:

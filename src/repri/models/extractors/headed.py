@@ -44,7 +44,7 @@ class HeadedExtractor(FeatureExtractor):
         self.rule = under.rule if size is None else under.rule._replace(size=size)
         self.channels = int(head.out_channels)  # ty: ignore[invalid-argument-type]
         self.upsample = int(getattr(head, "upsample", 1))
-        self.stride, self.strided = under.stride // self.upsample, under.strided and self.upsample == 1
+        self.stride, self.on_pixels = under.stride // self.upsample, under.on_pixels and self.upsample == 1
         self.device = torch.device(getattr(under, "device", "cpu"))
         self.head = copy.deepcopy(head).eval().requires_grad_(False).to(self.device)
         self.rounds = rounds

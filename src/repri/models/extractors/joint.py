@@ -30,7 +30,7 @@ class JointExtractor(FeatureExtractor):
         self.parts, first = tuple(parts), parts[0]
         self.name = " + ".join(part.name for part in parts)
         self.channels = sum(part.channels for part in parts)
-        self.stride, self.strided = first.stride, first.strided
+        self.stride, self.on_pixels = first.stride, first.on_pixels
         self.rule = InputRule(first.rule.size, math.lcm(*(part.rule.multiple for part in parts)))
         self.device = torch.device(getattr(first, "device", "cpu"))
         self.seen = tuple(dict.fromkeys(name for part in parts for name in part.seen))
@@ -50,7 +50,7 @@ class JointExtractor(FeatureExtractor):
         return torch.cat([maps[0], *(m.to(maps[0].device) for m in moved)], 1)
 
     def _grid(self, part: FeatureExtractor, features: Tensor, pixels: tuple[int, int]) -> Grid:
-        return Grid.of((features.shape[-2], features.shape[-1]), pixels, part.stride, part.strided)
+        return Grid.of((features.shape[-2], features.shape[-1]), pixels, part.stride, part.on_pixels)
 
     def coarse(self, times: int) -> FeatureExtractor:
         """An extractor of every ``times``-th cell, if the first part has a cheaper equivalent for that; else this one.

@@ -35,17 +35,17 @@ class StitchedExtractor(FeatureExtractor):
             )
         self.under, self.shifts, self.name = under, shifts, f"{under.name}, {shifts} shifts"
         self.channels, self.rule = under.channels, under.rule
-        self.stride, self.strided = under.stride // shifts, under.strided
+        self.stride, self.on_pixels = under.stride // shifts, under.on_pixels
         self.device = torch.device(getattr(under, "device", "cpu"))
         self.whitening, self.seen, self.background = under.whitening, under.seen, under.background
         # First pixel of each copy. Cells on pixels start at the image's first pixel; cells that tile the image are
         # spread evenly around the middle of the cell of ``under``.
-        middle = 0 if under.strided else (under.stride - self.stride + 1) // 2
+        middle = 0 if under.on_pixels else (under.stride - self.stride + 1) // 2
         self.starts = [shift * self.stride - middle for shift in range(shifts)]
 
     def cells(self, pixels: tuple[int, int]) -> tuple[int, int]:
         """Rows and columns of cells for an input of some height and width; none lies beyond the input."""
-        if self.strided:
+        if self.on_pixels:
             return super().cells(pixels)
         rows, columns = self.under.cells(pixels)
         return rows * self.shifts, columns * self.shifts
@@ -63,7 +63,7 @@ class StitchedExtractor(FeatureExtractor):
                 out = part.new_empty(*part.shape[:2], *size)
             out[..., i :: self.shifts, j :: self.shifts] = part
         assert out is not None
-        if self.strided:  # the last cells of the last copies may lie beyond the image
+        if self.on_pixels:  # the last cells of the last copies may lie beyond the image
             rows, columns = self.cells((height, width))
             out = out[..., :rows, :columns]
         return out

@@ -67,7 +67,7 @@ class MobileNet(Layered):
         bn_eps: Epsilon of the batch norms; None takes the published one.
     """
 
-    strided = True
+    on_pixels = True
 
     def __init__(self, name: str = "efficientnet_lite0", dilated: bool = True, bn_eps: float | None = None):
         super().__init__()
@@ -105,7 +105,7 @@ class CompactNet(nn.Module):
         depth: Number of wide blocks.
     """
 
-    strided = True
+    on_pixels = True
 
     def __init__(self, backbone: MobileNet, classes: int | None = None, width: int = 384, depth: int = 2):
         super().__init__()

@@ -100,7 +100,7 @@ class PSPNet(nn.Module):
 
     def __init__(self, backbone: ResNet | VGG16, classes: int | None = None, width: int = 512, dropout: float = 0.1):
         super().__init__()
-        self.backbone, self.strided = backbone, isinstance(backbone, ResNet)
+        self.backbone, self.on_pixels = backbone, isinstance(backbone, ResNet)
         channels = backbone.channels["layer4"]
         self.channels = {**backbone.channels, "bottleneck": width}
         self.strides = {**backbone.strides, "bottleneck": backbone.strides["layer4"]}

@@ -68,7 +68,7 @@ class ResNet(Layered):
         bn_eps: Epsilon of the batch norms.
     """
 
-    strided = True
+    on_pixels = True
 
     def __init__(
         self,

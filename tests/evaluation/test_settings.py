@@ -4,6 +4,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
+from repri.data.datasets.index import MIN_PIXELS
 from repri.evaluation.settings import RENAMED, EvaluationSettings
 from repri.runtime.errors import RepriError
 from repri.runtime.settings import as_mapping, parse
@@ -17,6 +18,7 @@ def test_nothing_given_is_the_usual_protocol():
     settings = parsed()
     assert settings == EvaluationSettings()
     assert (settings.data.name, settings.data.split, settings.data.folds) == ("pascal", "val", None)
+    assert settings.data.min_pixels == MIN_PIXELS
     assert (settings.tasks.runs, settings.tasks.tasks, settings.tasks.shots) == (5, 1000, (1,))
     assert (settings.method.name, settings.protocol, settings.extractor.name) == ("repri", "clean", None)
 

@@ -1,10 +1,12 @@
-"""What people install."""
+"""The package that people install, and the names that it offers."""
 
 import subprocess
 import sys
 import tarfile
 import zipfile
 from pathlib import Path
+
+import repri
 
 ROOT = Path(__file__).parents[1]
 MODELS = ("embedded.safetensors", "discriminants.safetensors", "whitening.safetensors", "embedded.md")
@@ -30,3 +32,19 @@ def test_the_wheel_and_the_sources_hold_all_that_is_needed(tmp_path):
     with tarfile.open(sources) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
     assert {"Makefile", "NOTICE", "constraints.txt", "configs/tiny.yaml", "docs/training.md"} <= inside
+    assert {"examples/evaluate.py", "examples/add_dataset.yaml", "tests/test_examples.py"} <= inside
+
+
+def test_every_public_name_is_there():
+    for name in repri.__all__:
+        value = getattr(repri, name)
+        assert value.__name__ == name or name == "register_refiner"
+        assert value.__doc__, name
+    assert set(repri.__all__) >= {"Segmenter", "evaluate", "infer", "load_extractor", "open_dataset", "sample_tasks"}
+    assert sorted(repri.__all__) == repri.__all__
+
+
+def test_the_package_is_imported_at_once():
+    code = "import sys, repri; print([name for name in ('torch', 'numpy', 'PIL', 'yaml') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

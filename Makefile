@@ -13,8 +13,9 @@ endif
 demo: setup
 	@$(BIN)/repri demo
 
+# One process for each core, each with one thread. The threads that share a core wait for each other too long.
 test: lint
-	@$(BIN)/python -m pytest
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: setup
 	@$(BIN)/ruff check .
@@ -22,7 +23,7 @@ lint: setup
 	@$(BIN)/ty check --quiet
 
 bench: setup
-	@for name in inference extractors forms data; do $(BIN)/python benchmarks/$$name.py || exit 1; done
+	@for name in inference extractors presets data; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 setup: $(VENV)/.installed
 

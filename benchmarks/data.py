@@ -17,14 +17,16 @@ import torch
 from PIL import Image
 from timing import medians
 
+from repri import load_extractor
 from repri.data.datasets.dataset import Dataset
 from repri.data.datasets.folder import open_folder
 from repri.data.datasets.open import open_dataset
 from repri.data.io.masks import write_mask
-from repri.features.view import ResizeRule, resize
+from repri.features.view import Resize
 from repri.runtime.parallel import parallel
 
-RULES: tuple[ResizeRule, ...] = ("official", "paper", "clean")
+RULES: tuple[Resize, ...] = ("letterbox", "square", "aspect")
+SIZE = 417
 
 
 def make_pictures(root: Path, count: int) -> None:
@@ -51,22 +53,30 @@ def decode(paths: tuple[Path, Path]) -> None:
 
 
 def measure(dataset: Dataset, ids: list[str], repeats: int) -> None:
+    extractor = load_extractor("filters")
+
+    def load(id: str, rule: Resize) -> None:
+        image, mask = dataset.pair(id)
+        view = extractor.view((image.shape[0], image.shape[1]), rule, SIZE)
+        view.pixels(image)
+        view.mask(mask)
+
     files = [(dataset[id].image, dataset[id].mask or dataset[id].image) for id in ids]
     methods = {}
     for workers in (1, 2):
         methods["Pillow, decoding only", workers] = lambda w=workers: list(parallel(decode, files, w))
         for rule in RULES:
             methods[f"loader, {rule}", workers] = lambda w=workers, r=rule: list(
-                parallel(lambda id: resize(*dataset.pair(id), r).geometry, ids, w)
+                parallel(lambda id: load(id, r), ids, w)
             )
     seconds = medians({f"{name}|{workers}": run for (name, workers), run in methods.items()}, repeats)
-    print(f"{len(ids)} images        images/s, of Pillow's   with 1 worker      with 2 workers")
+    print(f"{len(ids)} images        images/s, fraction of Pillow's   with 1 worker      with 2 workers")
     for name in dict.fromkeys(name for name, _ in methods):
         cells = []
         for workers in (1, 2):
             time = seconds[f"{name}|{workers}"]
-            share = seconds[f"Pillow, decoding only|{workers}"] / time
-            cells.append(f"{len(ids) / time:6.0f}  {share:4.2f}")
+            fraction = seconds[f"Pillow, decoding only|{workers}"] / time
+            cells.append(f"{len(ids) / time:6.0f}  {fraction:4.2f}")
         print(f"{name:38} {cells[0]:>18} {cells[1]:>19}")
 
 

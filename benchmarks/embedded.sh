@@ -47,7 +47,7 @@ discriminant() { # folder, fold, then options
         --root "$pascal" --set fold="$fold" --output "$folder" "$@"
 }
 
-package=$(python -c 'from repri.models.embedded import embedded_path; print(embedded_path())')
+package=$(python -c 'from repri.models.weights.embedded import embedded_path; print(embedded_path())')
 small="--set freeze=layer3 --set size=257 --set loss_stride=4 --set warmup=40 --set label_weight=1 --set validation_images=100"
 for fold in ${FOLDS:-0 1 2 3}; do
     case $ways in *discriminant*) discriminant discriminant-fold$fold "$fold" ;; esac

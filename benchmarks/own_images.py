@@ -4,7 +4,7 @@ python benchmarks/own_images.py masks    --root data/pascal    borders, mirror i
 python benchmarks/own_images.py weak     --root data/pascal    boxes and scribbles instead of masks
 python benchmarks/own_images.py classes  --root data/pascal    several classes: one classifier or one each
 python benchmarks/own_images.py presence --root data/pascal    is the object there at all? calibration and check
-python benchmarks/own_images.py speed    --root data/pascal    against the bare extractor; memory over 1000 pictures
+python benchmarks/own_images.py speed    --root data/pascal    against the bare extractor; memory over 1000 images
 
 Tasks are drawn evenly over the 20 classes, the same for every row, each class with the extractor of its fold, which has
 seen no label of it. mIoU is ΣI/ΣU per class, mean over classes;
@@ -27,14 +27,12 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from repri import Segmenter, load_extractor
+from repri import FeatureExtractor, Segmenter, load_extractor, open_dataset
 from repri.data.datasets.dataset import Dataset
 from repri.data.datasets.index import class_index, class_lists
-from repri.data.datasets.open import open_dataset
 from repri.data.io.annotations import AnnotatedImage, Shape
-from repri.models import FeatureExtractor
 from repri.runtime.memory import peak_memory
-from repri.segmenter.support import presence_of, statistic
+from repri.segmenter.presence import presence_of
 
 IGNORE = 255
 Extractors = dict[int, FeatureExtractor]
@@ -42,10 +40,10 @@ Extractors = dict[int, FeatureExtractor]
 
 
 class Case(NamedTuple):
-    """Support pictures with masks of one class, and a query."""
+    """Support images with masks of one class, and a query."""
 
     id: int
-    pictures: list[np.ndarray]
+    images: list[np.ndarray]
     masks: list[np.ndarray]
     query: np.ndarray
     truth: np.ndarray
@@ -59,7 +57,7 @@ def main() -> None:
     parser.add_argument("--shots", type=int, default=1)
     parser.add_argument("--extractor", default="default-fold{fold}")
     options = parser.parse_args()
-    data = open_dataset("pascal", options.root, "val", "clean")
+    data = open_dataset("pascal", options.root, "val")
     load = cache(load_extractor)
     by_fold = [load(options.extractor.replace("{fold}", str(fold))) for fold in range(len(data.folds))]
     extractors = {c: by_fold[fold] for fold in range(len(data.folds)) for c in data.novel(fold)}
@@ -127,21 +125,21 @@ def segmenters(extractors: Extractors, **options) -> dict[int, Segmenter]:
 
 def one_class(extractors: Extractors, **options) -> Callable[[Case], np.ndarray]:
     of = segmenters(extractors, **options)
-    return lambda case: of[case.id].fit(case.pictures, case.masks).segment(case.query).mask
+    return lambda case: of[case.id].fit_maps(case.images, case.masks, ("object",)).segment(case.query).mask
 
 
 def show_masks(data: Dataset, extractors: Extractors, options) -> None:
     made = list(cases(data, options.tasks, options.shots))
     rows = {
-        "feature grid, bilinear": {"refine": False},
-        "guided filter": {"refine": True},
-        "mirror image": {"refine": False, "mirror": True},
-        "scales 0.8, 1, 1.25": {"refine": False, "scales": (0.8, 1.0, 1.25)},
-        "two shifts": {"refine": False, "shifts": 2},
-        "guided filter, two shifts": {"refine": True, "shifts": 2},
-        "tiles of 300 pixels": {"refine": False, "tile": 300},
-        "guided filter, mirror image": {"refine": True, "mirror": True},
-        "guided filter, mirror image, scales": {"refine": True, "mirror": True, "scales": (0.8, 1.0, 1.25)},
+        "feature grid, bilinear": {"refine": "none"},
+        "guided filter": {"refine": "guided"},
+        "mirror image": {"refine": "none", "mirror": True},
+        "scales 0.8, 1, 1.25": {"refine": "none", "scales": (0.8, 1.0, 1.25)},
+        "two shifts": {"refine": "none", "shifts": 2},
+        "guided filter, two shifts": {"refine": "guided", "shifts": 2},
+        "tiles of 300 pixels": {"refine": "none", "tile": 300},
+        "guided filter, mirror image": {"refine": "guided", "mirror": True},
+        "guided filter, mirror image, scales": {"refine": "guided", "mirror": True, "scales": (0.8, 1.0, 1.25)},
     }
     print(f"{options.tasks} tasks, {options.shots}-shot{'':18} mIoU  boundary F  time")
     first = None
@@ -156,9 +154,8 @@ def show_weak(data: Dataset, extractors: Extractors, options) -> None:
     of = segmenters(extractors)
 
     def fit(case: Case, draw: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        seg = of[case.id]
-        seg.fit_maps(case.pictures, [draw(mask) for mask in case.masks], ("object",))
-        return seg.segment(case.query).mask
+        fitted = of[case.id].fit_maps(case.images, [draw(mask) for mask in case.masks], ("object",))
+        return fitted.segment(case.query).mask
 
     rows: dict[str, Callable[[np.ndarray], np.ndarray]] = {
         "mask": lambda mask: mask,
@@ -173,7 +170,7 @@ def show_weak(data: Dataset, extractors: Extractors, options) -> None:
 
 
 def boxed(mask: np.ndarray, hard: bool) -> np.ndarray:
-    """The box around the object: with what a box is known to hold, or all of it."""
+    """The box around the object: with the prior of a box inside, or all of it."""
     rows, columns = (np.nonzero((mask == 1).any(axis))[0] for axis in (1, 0))
     corners = ((float(columns[0]), float(rows[0])), (float(columns[-1] + 1), float(rows[-1] + 1)))
     drawn = AnnotatedImage(Path("drawn"), *mask.shape, (Shape("object", "box", corners),))
@@ -203,7 +200,7 @@ def scribbled(mask: np.ndarray) -> np.ndarray:
 
 
 def show_classes(data: Dataset, extractors: Extractors, options) -> None:
-    """Two and three classes of one fold at once, in pictures that show at least one of them."""
+    """Two and three classes of one fold at once, in images that show at least one of them."""
     lists = class_lists(data, class_index(data))
     joint, each = segmenters(extractors), segmenters(extractors, joint=False)
     for ways in (2, 3):
@@ -219,9 +216,10 @@ def show_classes(data: Dataset, extractors: Extractors, options) -> None:
             loaded = [data.pair(id) for ids in support for id in ids]
             image, truth = data.pair(query)
             for name, seg in (("one classifier", joint[chosen[0]]), ("one each", each[chosen[0]])):
-                seg.fit_maps([p for p, _ in loaded], [table[m] for _, m in loaded], tuple(map(str, chosen)))
+                maps, names = [table[m] for _, m in loaded], tuple(map(str, chosen))
+                fitted = seg.fit_maps([image for image, _ in loaded], maps, names)
                 start = time.perf_counter()
-                mask = seg.segment(image).mask
+                mask = fitted.segment(image).mask
                 seconds[name] += time.perf_counter() - start
                 known = truth != IGNORE
                 for n, c in enumerate(chosen, 1):
@@ -229,21 +227,21 @@ def show_classes(data: Dataset, extractors: Extractors, options) -> None:
                     pair = scores[name].setdefault(c, [0, 0])
                     pair[0] += int((a & b).sum())
                     pair[1] += int((a | b).sum())
-        for name, found in scores.items():
-            miou = 100 * float(np.mean([i / u for i, u in found.values() if u]))
+        for name, counts in scores.items():
+            miou = 100 * float(np.mean([i / u for i, u in counts.values() if u]))
             each_task = seconds[name] / options.tasks
             print(f"{ways} classes, {options.shots}-shot, {name:15} mIoU {miou:5.1f}, {each_task:.2f} s", flush=True)
 
 
 def show_presence(data: Dataset, extractors: Extractors, options) -> None:
     """Fit the two numbers of the score on training images with 1 to 10 shots, check it on validation images."""
-    train = open_dataset("pascal", options.root, "train", "clean")
+    train = open_dataset("pascal", options.root, "train")
     of = segmenters(extractors)
-    for seg in set(of.values()):
-        seg.extractor.extract = remembered(seg.extractor.extract)  # ty: ignore[invalid-assignment]
+    for extractor in set(extractors.values()):
+        extractor.extract = remembered(extractor.extract)  # ty: ignore[invalid-assignment]
     every = (1, 2, 5, 10)
-    found = {"training": [], "validation": []}
-    for (name, values), source, seed in zip(found.items(), (train, data), (1, 2), strict=True):
+    measured = {"training": [], "validation": []}
+    for (name, values), source, seed in zip(measured.items(), (train, data), (1, 2), strict=True):
         index = class_index(source)
         lists = class_lists(source, index)
         classes, draw = sorted(lists), random.Random(seed)
@@ -255,15 +253,11 @@ def show_presence(data: Dataset, extractors: Extractors, options) -> None:
             absent = draw.choice([id for k in classes for id in some[k] if id in without[c]])
             loaded = [source.pair(id) for id in support]
             masks = [np.where(m == IGNORE, IGNORE, m == c).astype(np.uint8) for _, m in loaded]
-            seg = of[c].fit_maps([p for p, _ in loaded], masks, ("object",))
+            fitted = of[c].fit_maps([image for image, _ in loaded], masks, ("object",))
             for id, truth in ((there, 1.0), (absent, 0.0)):
-                view = seg._view(source.image(id))
-                features, valid = seg._extract(view.image[None])[0], view.where.valid()
-                kept = F.interpolate(valid[None, None].float(), size=features.shape[-2:], mode="nearest")[0, 0].bool()
-                white = seg._white(features, view)
-                value, score = (float(f(white, kept, seg._fitted.support)) for f in (statistic, presence_of))
-                values.append((value, score, truth, shots))
-    t, _, y, _ = torch.tensor(found["training"]).unbind(1)
+                value = torch.tensor(fitted.similarity(source.image(id))["object"])
+                values.append((float(value), float(presence_of(value)), truth, shots))
+    t, _, y, _ = torch.tensor(measured["training"]).unbind(1)
     slope, middle = torch.tensor(5.0, requires_grad=True), torch.tensor(0.3, requires_grad=True)
     solver = torch.optim.LBFGS([slope, middle], max_iter=100)
 
@@ -275,7 +269,7 @@ def show_presence(data: Dataset, extractors: Extractors, options) -> None:
 
     solver.step(loss)
     print(f"fitted on training images: slope {slope.item():.2f}, middle {middle.item():.3f}")
-    table = torch.tensor(found["validation"])
+    table = torch.tensor(measured["validation"])
     for shots in every:
         t, p, y, _ = table[table[:, 3] == shots].unbind(1)
         auc = float((t[y == 1][:, None] > t[y == 0][None]).float().mean())
@@ -284,7 +278,7 @@ def show_presence(data: Dataset, extractors: Extractors, options) -> None:
 
 
 def remembered(extract: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
-    """The same, with what was computed kept in half precision."""
+    """The same function, which keeps its results in half precision."""
     kept: dict[bytes, torch.Tensor] = {}
 
     def again(images: torch.Tensor) -> torch.Tensor:
@@ -313,29 +307,30 @@ def show_speed(data: Dataset, extractors: Extractors, options) -> None:
     cat = next(c for c, name in data.classes.items() if name == "cat")
     cats, extractor = lists[cat], extractors[cat]
     queries = [data[id].image for id in cats[5:55]]
-    seg = Segmenter(extractor)
     loaded = [data.pair(id) for id in cats[:5]]
-    seg.fit([p for p, _ in loaded], [np.where(m == IGNORE, IGNORE, m == cat).astype(np.uint8) for _, m in loaded])
-    views = [seg._view(data.image(id)).image[None] for id in cats[5:55]]
+    masks = [np.where(m == IGNORE, IGNORE, m == cat).astype(np.uint8) for _, m in loaded]
+    fitted = Segmenter(extractor).fit_maps([image for image, _ in loaded], masks, ("cat",))
+    images = [data.image(id) for id in cats[5:55]]
+    inputs = [extractor.view((image.shape[0], image.shape[1])).pixels(image)[None] for image in images]
     rates = []
     for _ in range(6):
         start = time.perf_counter()
-        for view in views:
-            extractor.extract(view)
-        bare = len(views) / (time.perf_counter() - start)
+        for pixels in inputs:
+            extractor.extract(pixels)
+        bare = len(inputs) / (time.perf_counter() - start)
         start = time.perf_counter()
-        done = sum(1 for _ in seg.segment_many(queries))
+        done = sum(1 for _ in fitted.segment_many(queries))
         rates.append((bare, done / (time.perf_counter() - start)))
     bare, whole = np.median(rates[1:], 0)  # the first time warms up
     ratios = [b / a for a, b in rates[1:]]
     print(
-        f"bare extractor {bare:.1f} pictures/s, segment_many {whole:.1f} (medians of {len(ratios)}); "
+        f"bare extractor {bare:.1f} images/s, segment_many {whole:.1f} (medians of {len(ratios)}); "
         f"{np.median(ratios):.2f} of it ({min(ratios):.2f} to {max(ratios):.2f})"
     )
     before = peak_memory()
-    for i, _ in enumerate(seg.segment_many(queries[j % len(queries)] for j in range(1000))):
+    for i, _ in enumerate(fitted.segment_many(queries[j % len(queries)] for j in range(1000))):
         if i + 1 in (50, 200, 1000):
-            print(f"peak memory after {i + 1} pictures: {peak_memory():.2f} GB (before: {before:.2f})", flush=True)
+            print(f"peak memory after {i + 1} images: {peak_memory():.2f} GB (before: {before:.2f})", flush=True)
 
 
 if __name__ == "__main__":

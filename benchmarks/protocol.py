@@ -23,11 +23,11 @@ from repri.data.datasets.index import class_index
 from repri.data.datasets.open import open_dataset
 from repri.data.io.images import read_image
 from repri.data.tasks.tasks import TaskList, sample_tasks
-from repri.evaluation.runner import images_of, run_tasks
-from repri.features.store import Extractor, FeatureStore
-from repri.features.view import resize_image
+from repri.evaluation.runner import Runner, images_of, run_tasks
+from repri.features import FeatureExtractor, FeatureStore, features_of
 from repri.methods import build_method
 from repri.models import load_extractor
+from repri.protocols import get_protocol
 from repri.runtime.memory import peak_memory
 
 
@@ -36,8 +36,7 @@ class NoStore(FeatureStore):
 
     def get(self, path: Path) -> torch.Tensor:
         image = read_image(path)
-        picture = resize_image(image, self.geometry((image.shape[0], image.shape[1])))
-        return self.extractor.extract(picture[None])[0].to(self.precision)
+        return features_of(self.extractor, image, self.view((image.shape[0], image.shape[1])), self.precision)
 
 
 def first(tasks: TaskList, count: int) -> TaskList:
@@ -45,19 +44,19 @@ def first(tasks: TaskList, count: int) -> TaskList:
 
 
 def measure(
-    dataset: Dataset, tasks: TaskList, extractor: Extractor, size: int | None, direct: int
+    dataset: Dataset, tasks: TaskList, extractor: FeatureExtractor, size: int | None, direct: int
 ) -> tuple[float, float, float, int]:
-    """Seconds without the store, to fill it, and of the tasks with it; and how many images there are."""
-    method = build_method("repri")
+    """Seconds without the store, to fill it, and for the tasks with it; and the number of images."""
+    method, clean = build_method("repri", extractor.default_preset), get_protocol("clean")
     with tempfile.TemporaryDirectory() as folder:
         plain, store = (kind(extractor, size=size, folder=Path(folder)) for kind in (NoStore, FeatureStore))
         times = [time.perf_counter()]
-        run_tasks(dataset, first(tasks, direct), method, plain)
+        run_tasks(Runner(dataset, method, plain, clean), first(tasks, direct))
         times.append(time.perf_counter())
         images = images_of(dataset, tasks)
         store.prepare(images)
         times.append(time.perf_counter())
-        run_tasks(dataset, tasks, method, store)
+        run_tasks(Runner(dataset, method, store, clean), tasks)
         times.append(time.perf_counter())
     without, filling, warm = (end - start for start, end in pairwise(times))
     return without * len(tasks.runs[0]) / direct, filling, warm, len(images)

@@ -14,7 +14,7 @@ from timing import medians
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from repri.models.load import build_backbone
+from repri.models.networks.build import build_backbone
 from repri.models.networks.pspnet import PSPNet
 from repri.models.networks.resnet import ResNet
 

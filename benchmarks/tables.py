@@ -2,7 +2,7 @@
 
 python benchmarks/tables.py results/dinov2-clean-*.json
 python benchmarks/tables.py --small FOLDER FILES…       also writes copies without the counts of single tasks
-python benchmarks/tables.py --folds ALL SOME…           each fold as the last file that has it says, and the mean
+python benchmarks/tables.py --folds ALL SOME…           each fold from the last file that has it, and the mean
 """
 
 from __future__ import annotations
@@ -34,10 +34,9 @@ def main() -> None:
             save_result({key: value for key, value in result.items() if key != "tasks"}, options.small / path.name)
         name = re.sub(r"-\d+shot$", "", path.stem)
         low, high = result["interval"]
-        runs = result["config"]["runs"]
-        cell = f"{result['miou']:.1f} ± {(high - low) / 2:.1f}" + (
-            "" if runs == 5 else f" ({runs}×{result['config']['tasks']})"
-        )
+        drawn = result["config"]["tasks"]
+        runs, tasks = (drawn["runs"], drawn["tasks"]) if isinstance(drawn, dict) else (result["config"]["runs"], drawn)
+        cell = f"{result['miou']:.1f} ± {(high - low) / 2:.1f}" + ("" if runs == 5 else f" ({runs}×{tasks})")
         if (error := result["proportion_error"]) and "oracle" not in result["method"]:
             cell += f", δ {error['initial']:.2f} → {error['final']:.2f}"
         rows.setdefault(name, {})[result["shots"]] = cell
@@ -52,7 +51,7 @@ def _by_fold(results: list[dict]) -> str:
     """mIoU of each fold and their mean; the folds' tasks are independent, so half intervals add by their squares."""
     protocols = {(result["protocol"], result["method"], result["shots"]) for result in results}
     if len(protocols) > 1:
-        raise SystemExit(f"of different protocols, methods or shots: {sorted(protocols)}")
+        raise SystemExit(f"the files have different protocols, methods or shots: {sorted(protocols)}")
     folds: dict[str, dict] = {}
     for result in results:
         folds |= result["per_fold"]

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from repri.evaluation.evaluate import EvaluationConfig, Plan, evaluate, plan
 
 from repri import InferenceConfig, infer, true_proportion
 from repri.data.io.masks import write_mask
 from repri.data.tasks.tasks import save_tasks
-from repri.evaluation.evaluate import EvaluationConfig, Plan, evaluate, plan
 from repri.evaluation.metrics import count_pixels
 from repri.evaluation.results import compare, load_result, save_result
 from repri.features.view import resize

@@ -2,6 +2,8 @@
 
 import torch
 
+from repri.inference import InferenceConfig
+
 
 def make_tasks(tasks=1, shots=1, channels=24, size=(9, 11), scale=4, seed=0, dtype=torch.float32, noise=0.8):
     """support [T, K, C, h, w], masks [T, K, H, W] (0, 1, 255), query [T, C, h, w], query masks [T, H, W]."""
@@ -19,3 +21,14 @@ def make_tasks(tasks=1, shots=1, channels=24, size=(9, 11), scale=4, seed=0, dty
     masks[..., -scale:] = 255
     features = features.to(dtype)
     return features[:, :-1], masks[:, :-1], features[:, -1], masks[:, -1]
+
+
+def config_of(name):
+    """``official``, ``clean-oracle``, ``paper-ce_h`` …: a preset and a variant; ``ce`` is that of ``clean``."""
+    preset, _, variant = name.rpartition("-")
+    if not preset and variant not in ("oracle", "ce", "ce_h"):
+        return InferenceConfig.preset(variant)
+    config = InferenceConfig.preset(preset or "clean")
+    return {"oracle": config.oracle, "ce": lambda: config.without("h", "kl"), "ce_h": lambda: config.without("kl")}[
+        variant
+    ]()

@@ -6,14 +6,14 @@ import torch
 
 from repri.inference import InferenceConfig, infer, native_status, perturbed, true_proportion
 
-from .make import make_tasks
+from .make import config_of, make_tasks
 from .reference import reference_infer
 
-official, official_oracle = InferenceConfig.preset("official"), InferenceConfig.preset("official-oracle")
+official, official_oracle = InferenceConfig.preset("official"), config_of("official-oracle")
 GOLDEN = {
     "main": official,
-    "ce": InferenceConfig.preset("official-ce"),
-    "ce_h": InferenceConfig.preset("official-ce_h"),
+    "ce": config_of("official-ce"),
+    "ce_h": config_of("official-ce_h"),
     "oracle": official_oracle,
     "oracle_noise+0.3": official_oracle,
     "t_pi20": official.replace(t_pi=20),
@@ -57,7 +57,7 @@ def test_float64_equals_autograd(protocol, shots, known):
     valid = torch.ones_like(truth, dtype=torch.bool)
     valid[:, -8:] = False  # bottom padding
     pi = true_proportion(truth, query.shape[-2:]) if known else None
-    out = infer(support, masks, query, InferenceConfig.preset(protocol), valid, pi, history=True)
+    out = infer(support, masks, query, config_of(protocol), valid, pi, history=True)
     for i in range(2):
         expected = reference_infer(
             *(support[i], masks[i], query[i]),
@@ -75,7 +75,7 @@ def test_float64_equals_autograd(protocol, shots, known):
 def test_every_t_pi_equals_autograd(protocol):
     support, masks, query, _ = make_tasks(dtype=torch.float64)
     for t_pi in (1, 2, 25, 49, 50):
-        out = infer(support, masks, query, InferenceConfig.preset(protocol).replace(t_pi=t_pi))
+        out = infer(support, masks, query, config_of(protocol).replace(t_pi=t_pi))
         expected = reference_infer(support[0], masks[0], query[0], paper=protocol == "paper", t_pi=t_pi)
         torch.testing.assert_close(out.probability[0], expected["probability"], atol=1e-8, rtol=0)
 
@@ -85,7 +85,7 @@ def test_every_t_pi_equals_autograd(protocol):
 def test_float32_backends_follow_float64(preset, backend):
     need(backend)
     support, masks, query, truth = make_tasks(tasks=2, shots=2, channels=40, size=(17, 13))
-    cfg = InferenceConfig.preset(preset)
+    cfg = config_of(preset)
     pi = true_proportion(truth, query.shape[-2:]) if preset == "oracle" else None
     out = infer(support, masks, query, cfg, truth != 255, pi, backend=backend)
     exact = infer(support.double(), masks, query.double(), cfg, truth != 255, pi)
@@ -102,7 +102,7 @@ def test_closed_form_gradient_passes_gradcheck(protocol, background):
 
     support, masks, query, truth = make_tasks(shots=2, channels=6, size=(6, 7), dtype=torch.float64)
     problem = build_problem(support, masks, query, truth != 255, None)
-    cfg = InferenceConfig.preset(protocol).replace(lr=1.0)
+    cfg = config_of(protocol).replace(lr=1.0)
     passes = TorchPasses(problem, cfg)
     pi = torch.tensor([[0.8, 0.2]], dtype=torch.float64)
     lambda_h, lambda_kl = torch.tensor([0.5]).double(), torch.tensor([1.5]).double()
@@ -165,12 +165,14 @@ def test_a_background_prototype_equals_autograd(backend, background):
         w, v, b = (x.detach().requires_grad_() for x in (w, v, b))
         l_s, l_q = logits(z_s, w, v, b), logits(z_q, w, v, b)
         p = torch.sigmoid(l_q)
-        share = (p * valid).sum()
+        marginal = (p * valid).sum()
         if t == 9:
-            pi, weight_kl = share.detach(), weight_kl + 1
+            pi, weight_kl = marginal.detach(), weight_kl + 1
         loss = F.binary_cross_entropy_with_logits(l_s, y)
         loss = loss + weight_h * (valid * F.binary_cross_entropy_with_logits(l_q, p, reduction="none")).sum()
-        loss = loss + weight_kl * (share * (share / pi).log() + (1 - share) * ((1 - share) / (1 - pi)).log())
+        loss = loss + weight_kl * (
+            marginal * (marginal / pi).log() + (1 - marginal) * ((1 - marginal) / (1 - pi)).log()
+        )
         gradients = torch.autograd.grad(loss, (w, v, b))
         w, v, b = (x.detach() - 0.005 * g for x, g in zip((w, v, b), gradients, strict=True))
     expected = torch.sigmoid(logits(z_q, w, v, b)).reshape(17, 13)
@@ -178,60 +180,3 @@ def test_a_background_prototype_equals_autograd(backend, background):
     torch.testing.assert_close(out.proportion[0].double(), pi, atol=1e-5, rtol=0)
     torch.testing.assert_close(out.background[0].double(), v, atol=1e-4, rtol=1e-3)
     torch.testing.assert_close(torch.sigmoid(out.logits(query))[0].double(), expected, atol=2e-4, rtol=0)
-
-
-def test_the_forms_of_clean():
-    clean, trained = InferenceConfig.preset("clean"), InferenceConfig.preset("trained")
-    assert trained == clean.replace(background="support", transduction=1.0)
-    assert InferenceConfig.preset("trained-ce") == trained.replace(lambda_h=0.0, lambda_kl=0.0)
-    assert InferenceConfig.preset("trained-oracle").background == "support"
-    assert InferenceConfig.preset("discriminant") == trained.replace(background="known", shots_bias=1.5)
-
-
-@pytest.mark.parametrize("background", ["support", "both", "known"])
-def test_a_support_without_background(background):
-    """All object: the query's own mean stands in, or what is known."""
-    support, _, query, _ = make_tasks()
-    masks = torch.ones(1, 1, 36, 44)
-    cfg = InferenceConfig.preset("clean").replace(background=background)
-    out = infer(support, masks, query, cfg, background=query[0, :, 0, 0])
-    assert out.probability.isfinite().all()
-    assert out.background.isfinite().all()
-
-
-def test_several_proportion_updates():
-    support, masks, query, _ = make_tasks(dtype=torch.float64)
-    cfg = InferenceConfig.preset("original").replace(t_pi=(5, 10, 30))
-    out = infer(support, masks, query, cfg, history=True)
-    used = out.history.proportion[:, 0]
-    assert [t for t in range(1, 50) if used[t] != used[t - 1]] == [4, 9, 29]
-    assert out.proportion[0] == out.history.marginal[29, 0]
-    weights = (out.history.loss - out.history.ce - out.history.entropy)[:, 0] / out.history.kl[:, 0]
-    torch.testing.assert_close(weights[[2, 3, 7, 40]].round(decimals=6), torch.tensor([1.0, 1.0, 2.0, 2.0]).double())
-
-
-def test_callback_sees_every_step():
-    support, masks, query, _ = make_tasks()
-    seen = []
-    out = infer(support, masks, query, callback=lambda t, step: seen.append((t, step)), history=True)
-    assert [t for t, _ in seen] == list(range(50))
-    torch.testing.assert_close(torch.stack([s.prototype for _, s in seen]), out.history.prototype)
-    assert out.history.loss[-1] < out.history.loss[10]
-
-
-def test_logits_of_other_images_and_resolutions():
-    support, masks, query, _ = make_tasks(tasks=3, shots=2)
-    for preset in ("clean", "paper"):
-        out = infer(support, masks, query, InferenceConfig.preset(preset), backend="torch")
-        torch.testing.assert_close(torch.sigmoid(out.logits(query)), out.probability)
-        assert out.logits(support).shape == (3, 2, 9, 11)
-        larger = torch.nn.functional.interpolate(query, scale_factor=2)
-        torch.testing.assert_close(out.logits(larger)[:, ::2, ::2], out.logits(query))
-    single = infer(support[:1], masks[:1], query[:1])
-    torch.testing.assert_close(single.logits(query[0]), single.logits(query[:1])[0])
-    with pytest.raises(ValueError, match="C = 24"):
-        out.logits(query[:, :5])
-    with pytest.raises(ValueError, match="features hold 2 tasks and the classifier 3"):
-        out.logits(query[:2])
-    with pytest.raises(ValueError, match="NaN or Inf"):
-        out.logits(query * float("nan"))

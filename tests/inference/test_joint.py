@@ -5,13 +5,16 @@ import torch
 import torch.nn.functional as F
 
 from repri.inference import InferenceConfig, infer, infer_joint
+from repri.runtime.errors import RepriError
+
+from .make import config_of
 
 
 def made(classes=1, shots=2, queries=3, size=10, channels=24, seed=0):
     g = torch.Generator().manual_seed(seed)
     centres = torch.randn(classes + 1, channels, generator=g)
 
-    def pictures(labels):
+    def features(labels):
         noise = torch.randn(*labels.shape, channels, generator=g)
         return (centres[labels] + 1.3 * noise).movedim(-1, 1)
 
@@ -21,13 +24,13 @@ def made(classes=1, shots=2, queries=3, size=10, channels=24, seed=0):
     truth = torch.zeros(queries, size, size, dtype=torch.long)
     for n in range(1, classes + 1):
         truth[:, 3 * n - 3 : 3 * n, 4:9] = n
-    return pictures(labels), labels, pictures(truth), truth
+    return features(labels), labels, features(truth), truth
 
 
 @pytest.mark.parametrize("preset", ["clean", "trained", "discriminant", "ce", "ce_h"])
 def test_one_class_is_the_usual_problem(preset):
     support, labels, query, _ = made()
-    config = InferenceConfig.preset(preset)
+    config = config_of(preset)
     masks = labels.to(torch.uint8)[None].expand(3, -1, -1, -1)
     rows, known = support[None].expand(3, -1, -1, -1, -1), query[0, :, 0, 0]
     usual = infer(rows, masks, query, config, background=known, backend="torch")
@@ -36,18 +39,18 @@ def test_one_class_is_the_usual_problem(preset):
     torch.testing.assert_close(joint.proportion[:, 1], usual.proportion, rtol=0, atol=1e-5)
 
 
-def test_known_shares_and_padding():
+def test_known_proportions_and_padding():
     support, labels, query, _ = made()
     valid = torch.ones(3, 10, 10, dtype=torch.bool)
     valid[:, 8:] = False
-    shares = torch.tensor([0.1, 0.2, 0.4])
-    config = InferenceConfig.preset("oracle")
+    told = torch.tensor([0.1, 0.2, 0.4])
+    config = config_of("oracle")
     masks = labels.to(torch.uint8)[None].expand(3, -1, -1, -1)
     rows = support[None].expand(3, -1, -1, -1, -1)
-    usual = infer(rows, masks, query, config, valid, shares, backend="torch")
-    joint = infer_joint(support, labels, query, 1, config, valid, shares[:, None])
+    usual = infer(rows, masks, query, config, valid, told, backend="torch")
+    joint = infer_joint(support, labels, query, 1, config, valid, told[:, None])
     torch.testing.assert_close(joint.probability[:, 1], usual.probability, rtol=0, atol=1e-4)
-    assert torch.equal(joint.proportion[:, 1], shares)
+    assert torch.equal(joint.proportion[:, 1], told)
 
 
 def test_steps_are_gradient_descent():
@@ -60,7 +63,7 @@ def test_steps_are_gradient_descent():
     q = F.normalize(query.flatten(2).mT, dim=-1)
     start = infer_joint(support, labels, query, 3, config.replace(steps=0))
     theta, b, pi = start.prototypes.clone(), torch.zeros(2, 3), start.proportion
-    weight = config.transduction / 2  # two pictures show each class
+    weight = config.transduction / 2  # two images show each class
     for _ in range(7):
         theta.requires_grad_()
         b.requires_grad_()
@@ -101,17 +104,17 @@ def test_a_class_too_small_for_the_grid_keeps_a_cell():
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"classes": 2}, "class 2 is nowhere"),
-        ({"proportion": [0.2, 0.3]}, "one number for each of 1 classes"),
-        ({"proportion": [1.2]}, "their sum below 1"),
+        ({"classes": 2}, "Class 2 is nowhere in the support labels: mark it"),
+        ({"proportion": [0.2, 0.3]}, "proportion must hold one number for each of 1 classes"),
+        ({"proportion": [1.2]}, "must be above 0, and their sum below 1"),
         ({"cfg": InferenceConfig.preset("original")}, "need a configuration like 'clean'"),
-        ({"labels": torch.full((2, 10, 10), 7)}, "labels must be 0 … 1 or 255, found 7"),
-        ({"query": torch.full((3, 24, 10, 10), float("nan"))}, "NaN or Inf"),
-        ({"query": torch.zeros(3, 7, 10, 10)}, "24 channels and query 7"),
+        ({"labels": torch.full((2, 10, 10), 7)}, "The labels must be 0 … 1 or 255, got 7"),
+        ({"query": torch.full((3, 24, 10, 10), float("nan"))}, "features hold NaN or Inf: check the feature extractor"),
+        ({"query": torch.zeros(3, 7, 10, 10)}, "support has 24 channels and query 7"),
     ],
 )
 def test_mistakes(changes, sentence):
     support, labels, query, _ = made()
     given = {"support": support, "labels": labels, "query": query, "classes": 1} | changes
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises(RepriError, match=sentence):
         infer_joint(**given)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from repri.inference import InferenceConfig, infer, native_status
 
-from .make import make_tasks
+from .make import config_of, make_tasks
 
 NATIVE = native_status()[0]
 backends = st.sampled_from(["torch", "native"] if NATIVE else ["torch"])
@@ -16,7 +16,7 @@ seeds = st.integers(0, 10_000)
 
 
 def run(support, masks, query, preset="clean", backend="torch", **kwargs):
-    return infer(support, masks, query, InferenceConfig.preset(preset), backend=backend, **kwargs)
+    return infer(support, masks, query, config_of(preset), backend=backend, **kwargs)
 
 
 def assert_same(a, b, atol=1e-5):

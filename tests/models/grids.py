@@ -1,4 +1,4 @@
-"""Networks whose features tell where they lie."""
+"""Networks whose features tell where their cells lie."""
 
 import torch
 import torch.nn as nn
@@ -9,22 +9,25 @@ from repri.models.extractors.network import NetworkExtractor
 
 
 class Patches(nn.Module):
-    """Means of patches, as a transformer has them, or pixels at equal distances, as strided convolutions do."""
+    """Means of patches, as in a transformer, or pixels at equal distances, as in strided convolutions."""
 
-    def __init__(self, stride: int, strided: bool):
+    def __init__(self, stride: int, on_pixels: bool):
         super().__init__()
-        self.channels, self.strides, self.strided, self.stride = {"out": 3}, {"out": stride}, strided, stride
+        self.channels, self.strides, self.on_pixels, self.stride = {"out": 3}, {"out": stride}, on_pixels, stride
 
     def forward(self, x):
         step = self.stride
-        return {"out": x[..., ::step, ::step] if self.strided else F.avg_pool2d(x, step)}
+        return {"out": x[..., ::step, ::step] if self.on_pixels else F.avg_pool2d(x, step)}
 
 
-def patches(stride: int, strided: bool) -> NetworkExtractor:
-    return NetworkExtractor(f"p{stride}", Patches(stride, strided), ["out"], InputRule(32, 1 if strided else stride))
+def patches(stride: int, on_pixels: bool) -> NetworkExtractor:
+    """An extractor of mean colours, or of every ``stride``-th pixel."""
+    return NetworkExtractor(
+        f"p{stride}", Patches(stride, on_pixels), ["out"], InputRule(32, 1 if on_pixels else stride)
+    )
 
 
 def places(height: int, width: int) -> torch.Tensor:
-    """A picture whose first channel is the row of a pixel and whose second is its column."""
+    """An image whose first channel is the row of a pixel and whose second is its column."""
     rows, columns = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
     return torch.stack([rows, columns, torch.zeros_like(rows)])[None].float()

@@ -2,8 +2,6 @@
 
 import hashlib
 import os
-import subprocess
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -128,70 +126,3 @@ def test_two_fetches_at_once(server, tmp_path):
         paths = list(pool.map(lambda _: fetch(f"{server.url}/file", tmp_path / "w.pth", DIGEST), range(4)))
     assert paths[0].read_bytes() == CONTENT
     assert len(server.ranges) == 1
-
-
-def repri(tmp_path, *arguments):
-    env = os.environ | {"REPRI_CACHE": str(tmp_path), "REPRI_OFFLINE": "1"}
-    return subprocess.run([sys.executable, "-m", "repri", *arguments], capture_output=True, text=True, env=env)
-
-
-def test_the_get_command_fetches_with_a_bar(server, tmp_path, monkeypatch, capsys):
-    from repri.cli import weights
-    from repri.models.weights import known as registry
-
-    entry = registry.KNOWN["resnet50"]._replace(url=f"{server.url}/file", hash=DIGEST)
-    monkeypatch.setitem(registry.KNOWN, "resnet50", entry)
-    monkeypatch.setenv("REPRI_CACHE", str(tmp_path))
-    weights.get("resnet50")
-    assert (tmp_path / "weights" / "file").read_bytes() == CONTENT
-    printed = capsys.readouterr()
-    assert printed.out == f"resnet50: {tmp_path / 'weights' / 'file'}\n"
-    assert "3.0" in printed.err
-    assert "MB" in printed.err
-
-
-def test_the_weights_command(tmp_path):
-    import torch
-
-    from repri.models.load import build_backbone
-    from tests.models.test_checkpoints import to_resnet_names
-
-    listing = repri(tmp_path, "weights", "list")
-    assert listing.returncode == 0
-    assert "resnet50-deep" in listing.stdout
-    done = repri(tmp_path, "weights", "get", "resnet50")
-    assert done.returncode == 1
-    assert "REPRI_OFFLINE is set" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert "known: resnet50" in repri(tmp_path, "weights", "get", "resnet5").stderr
-
-    torch.save(to_resnet_names(build_backbone("resnet50").state_dict(), True), tmp_path / "file.pth")
-    done = repri(tmp_path, "weights", "check", str(tmp_path / "file.pth"))
-    assert done.returncode == 0, done.stderr
-    assert "semseg" in done.stdout
-    assert repri(tmp_path, "weights", "import", str(tmp_path / "file.pth"), "resnet50-deep").returncode == 0
-    assert (tmp_path / "weights" / "resnet50-deep.pth").is_file()
-    assert repri(tmp_path, "weights", "import", str(tmp_path / "file.pth"), "mine").returncode == 0
-    assert "mine " in repri(tmp_path, "weights", "list").stdout
-    wide = [line for line in listing.stdout.splitlines() if len(line) > 80 and not line.startswith("Kept")]
-    assert wide == []
-    assert "another file" in repri(tmp_path, "weights", "import", str(tmp_path / "file.pth"), "resnet50").stderr
-    assert (
-        "which is not resnet101-deep"
-        in repri(tmp_path, "weights", "import", str(tmp_path / "file.pth"), "resnet101-deep").stderr
-    )
-
-
-def test_what_weights_files_hold(tmp_path):
-    from repri.models.heads.head import Head, save_head
-    from repri.models.weights.embedded import EMBEDDED
-
-    done = repri(tmp_path, "weights", "check", str(EMBEDDED))
-    assert "holds    compact-efficientnet_lite0" in done.stdout
-    path = tmp_path / "head.safetensors"
-    save_head(path, Head(8, "conv", 4), {"name": "filters", "seen": ("cat",)})
-    done = repri(tmp_path, "weights", "check", str(path))
-    assert "conv head on filters" in done.stdout, done.stderr
-    assert "with labels of cat" in done.stdout
-    done = repri(tmp_path, "weights", "import", str(EMBEDDED), "efficientnet_lite0", "--set", "bn_eps=1e-3")
-    assert "known as it is, without --set" in done.stderr

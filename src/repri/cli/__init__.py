@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from . import annotate, data, demo, evaluate, info, segment, train, weights
+from repri.runtime.errors import RepriError
+
+from . import annotate, compare, data, demo, evaluate, info, segment, train, weights
 
 __all__ = ["app", "main"]
 
@@ -28,7 +31,7 @@ app.command("annotate")(annotate.annotate)
 app.command("segment")(segment.segment)
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
-app.command("compare")(evaluate.compare)
+app.command("compare")(compare.compare)
 app.add_typer(data.app, name="data")
 app.add_typer(weights.app, name="weights")
 
@@ -54,7 +57,7 @@ _PLAIN = warnings.showwarning
 
 
 def _show_warning(message: Warning | str, category: type[Warning], filename: str, *place: Any, **more: Any) -> None:
-    """Ours is one sentence, like a mistake; those of libraries are as they are."""
+    """Print our own warnings as one sentence; those of libraries stay as they are."""
     if category is UserWarning and Path(filename).is_relative_to(Path(__file__).parents[1]):
         print(f"repri: warning: {message}", file=sys.stderr)
     else:
@@ -62,19 +65,27 @@ def _show_warning(message: Warning | str, category: type[Warning], filename: str
 
 
 def _from_home(argument: str) -> str:
-    """``~`` where shells leave it: in quotes, and in --name=~/folder."""
+    """Expand ``~`` where shells leave it: in quotes, and in --name=~/folder."""
     name, equals, value = argument.partition("=") if argument.startswith("-") else ("", "", argument)
     return f"{name}{equals}{os.path.expanduser(value)}"
 
 
 def main() -> None:
-    """A user's mistake is one sentence on stderr and exit code 1; REPRI_DEBUG=1 shows the traceback."""
+    """A user's mistake is one sentence on stderr and exit code 1. A bug keeps its traceback and asks for a report.
+
+    ``REPRI_DEBUG=1`` shows the traceback of mistakes too.
+    """
     warnings.showwarning = _show_warning  # ty: ignore[invalid-assignment]
     try:
         app([_from_home(argument) for argument in sys.argv[1:]])
-    except (ValueError, ImportError, OSError) as error:
+    except (RepriError, OSError) as error:
         if os.environ.get("REPRI_DEBUG"):
             raise
-        text = f"{error.filename or 'a file'}: {error.strerror or error}" if isinstance(error, OSError) else error
+        own = isinstance(error, RepriError)
+        text = str(error) if own else f"{getattr(error, 'filename', None) or 'a file'}: {error.strerror or error}"
         print(f"repri: {text}", file=sys.stderr)
         sys.exit(1)
+    except Exception:
+        traceback.print_exc()
+        print("repri: This is a bug in repri. Please report it with the lines above.", file=sys.stderr)
+        sys.exit(70)

@@ -1,28 +1,42 @@
-"""What several commands share: bars, and settings given as name=value."""
+"""Helpers that several commands use: progress bars, and settings of a method."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Annotated, Any
 
-__all__ = ["Bars", "counting", "settings_of"]
+import typer
+
+from repri.runtime.errors import RepriError
+
+__all__ = ["Bars", "MethodOptions", "counting", "method_settings"]
+
+MethodOptions = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="One setting of the method, such as --set lr=0.05; may be given several times."),
+]
 
 
-def settings_of(pairs: list[str] | None) -> dict[str, Any]:
-    """``["lr=0.1", "layers=[-2, -1]"]`` as a mapping; values are YAML."""
+def method_settings(pairs: list[str] | None) -> dict[str, Any]:
+    """The values of ``--set NAME=VALUE``: one setting of the method each, written as in YAML.
+
+    Example:
+        >>> method_settings(["lr=1e-3", "t_pi=[10, 20]"])
+        {'lr': 0.001, 't_pi': [10, 20]}
+    """
     import yaml
 
     values = {}
     for pair in pairs or []:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise ValueError(f"--set takes name=value, got {pair!r}")
+            raise RepriError(f"--set takes NAME=VALUE, such as --set lr=0.05, got {pair!r}.")
         try:
             values[name] = yaml.safe_load(value)
         except yaml.YAMLError:
-            raise ValueError(f"--set {name}: {value!r} is not a YAML value") from None
+            raise RepriError(f"--set {name}: {value!r} is not a YAML value.") from None
         if isinstance(values[name], str):
             with suppress(ValueError):
                 values[name] = float(value)  # 1e-3, which is text to YAML
@@ -34,8 +48,8 @@ SILENCE = 60.0
 
 
 class Bars:
-    """One bar for each thing that is being done, with figures beside it, on stderr; a line now and then if that is
-    no terminal."""
+    """One progress bar for each kind of work, with figures beside it, on stderr; where stderr is no terminal, a line
+    now and then."""
 
     def __init__(self):
         from rich.console import Console
@@ -56,6 +70,7 @@ class Bars:
         self.progress.__exit__(*details)
 
     def show(self, what: str, done: int, total: int, text: str = "") -> None:
+        """Show how far a kind of work is; ``text`` holds figures."""
         if what not in self.tasks:
             self.tasks[what] = self.progress.add_task(what, total=total or None, text="")
         self.progress.update(self.tasks[what], completed=done, total=total or None, text=text)
@@ -66,5 +81,5 @@ class Bars:
 
 
 def counting(bars: Bars | None, what: str = "count classes") -> Callable[[int, int], None] | None:
-    """A bar, such as that of an index of classes."""
+    """A function that shows one kind of work as a bar."""
     return None if bars is None else lambda done, total: bars.show(what, done, total)

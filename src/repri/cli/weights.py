@@ -5,39 +5,51 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from repri.runtime.errors import RepriError
 from repri.runtime.files import atomic
 
-from .common import settings_of
+if TYPE_CHECKING:
+    from repri.models.weights.checkpoints import Checkpoint
 
-app = typer.Typer(
-    help="Pretrained weights: what is known, fetch, import, check.", no_args_is_help=True, rich_markup_mode=None
-)
+WIDTH = 80
+"""Columns of the list of weights."""
+
+app = typer.Typer(help="List, fetch, import and check pretrained weights.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command("list")
 def list_weights() -> None:
-    """List the weights that are known by name, and whether they are here."""
+    """List the weights that are known by name and those that were imported."""
+    from rich.console import Console
+    from rich.table import Table
+
     from repri.models.weights.known import KNOWN, cached_path, weights_folder
 
-    typer.echo(f"{'name':18} {'size':>6}  {'licence':7}  {'sha256':9} {'here':5} what")
+    table = Table(box=None, pad_edge=False)
+    for title, justify in (("name", "left"), ("size", "right"), ("licence", "left"), ("sha256", "left")):
+        table.add_column(title, justify=justify, overflow="fold")
+    for title in ("here", "about"):
+        table.add_column(title, overflow="fold")
     for entry in KNOWN.values():
-        here = "yes" if cached_path(entry.name).is_file() else "-" if entry.hash else "hand"
-        start = f"{entry.hash}…" if entry.hash else "-"
-        typer.echo(f"{entry.name:18} {entry.megabytes:4.0f} M  {entry.licence:7}  {start:9} {here:5} {entry.about}")
+        here = "yes" if cached_path(entry.name).is_file() else "no" if entry.hash else "by hand"
+        start = f"{entry.hash}…" if entry.hash else ""
+        table.add_row(entry.name, f"{entry.megabytes:.0f} MB", entry.licence, start, here, entry.about)
     known = {cached_path(name) for name in KNOWN}
     for path in sorted(set(weights_folder().glob("[!.]*.*")) - known):
         if path.suffix in (".pth", ".safetensors"):
-            typer.echo(f"{path.stem:18} {path.stat().st_size / 2**20:4.0f} M  {'':7}  {'':9} yes   imported")
-    typer.echo(f"\nKept in {weights_folder()}\n(REPRI_CACHE moves it). hand: to be downloaded by hand, then imported.")
+            table.add_row(path.stem, f"{path.stat().st_size / 2**20:.0f} MB", "", "", "yes", "imported")
+    Console(width=WIDTH, highlight=False, markup=False).print(table)
+    typer.echo(f"\nby hand: download the file yourself, then run `repri weights import`.\nFolder: {weights_folder()}")
+    typer.echo("The environment variable REPRI_CACHE moves it.")
 
 
 @app.command()
 def get(name: Annotated[str, typer.Argument(help="A name from `repri weights list`.")]) -> None:
-    """Fetch known weights into the cache, resuming what was begun, and check them."""
+    """Fetch known weights into the cache and check them; an interrupted download goes on."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
@@ -45,12 +57,12 @@ def get(name: Annotated[str, typer.Argument(help="A name from `repri weights lis
     from repri.runtime.download import fetch
 
     if name not in KNOWN:
-        raise ValueError(f"no known weights named {name!r}; known: {', '.join(KNOWN)}")
+        raise RepriError(f"There are no known weights named {name!r}. Known: {', '.join(KNOWN)}.")
     entry, path = KNOWN[name], cached_path(name)
     if not entry.hash:
         if not path.is_file():
-            raise ValueError(
-                f"{name} has no direct link: get it from {entry.url}, then: repri weights import FILE {name}"
+            raise RepriError(
+                f"{name} has no direct link: download it from {entry.url}, then run repri weights import FILE {name}"
             )
         typer.echo(f"{name}: {path}")
         return
@@ -72,85 +84,93 @@ def get(name: Annotated[str, typer.Argument(help="A name from `repri weights lis
 @app.command("import")
 def import_weights(
     file: Annotated[Path, typer.Argument(help="A weights file that was downloaded by hand.")],
-    name: Annotated[str, typer.Argument(help="The name it shall have; default: the file's.")] = "",
-    set: Annotated[
-        list[str] | None, typer.Option(help="What the file does not tell: --set stride_in=1x1 --set bn_eps=1e-3")
+    name: Annotated[str, typer.Argument(help="Name of the weights; by default that of the file.")] = "",
+    stem: Annotated[str | None, typer.Option(help="Stem of a ResNet: deep or plain.")] = None,
+    stride_in: Annotated[str | None, typer.Option(help="Strided convolution of a ResNet's blocks: 3x3 or 1x1.")] = None,
+    bn_eps: Annotated[float | None, typer.Option(help="Epsilon of the batch norms.")] = None,
+    dilated: Annotated[
+        bool | None, typer.Option(help="Dilate the last layers, or stride as in classification.")
     ] = None,
 ) -> None:
-    """Check a file and copy it into the cache, under a known name or one of your own."""
-    from repri.models.load import load_checkpoint
-    from repri.models.weights.checkpoints import read_checkpoint, save_checkpoint
-    from repri.models.weights.known import KNOWN, cached_path, weights_folder
-    from repri.runtime.download import file_sha256
+    """Check a file and copy it into the cache, under a known name or a new one.
 
-    checkpoint, architecture = read_checkpoint(file), settings_of(set)
+    The options describe the network where the file does not tell it.
+    """
+    from repri.models.weights.checkpoints import load_checkpoint, read_checkpoint, save_checkpoint
+    from repri.models.weights.known import KNOWN, cached_path, weights_folder
+
+    options: dict[str, Any] = {"stem": stem, "stride_in": stride_in, "bn_eps": bn_eps, "dilated": dilated}
+    architecture = {option: value for option, value in options.items() if value is not None}
+    checkpoint = read_checkpoint(file)
     load_checkpoint(checkpoint, **architecture)
     name = name or file.stem
     if "/" in name or name.startswith("."):
-        raise ValueError(f"{name!r} is no name for weights: give one without slashes")
+        raise RepriError(f"{name!r} cannot be a name of weights: give one without slashes.")
     if architecture and name in KNOWN:
-        raise ValueError(f"{name} is known as it is, without --set: give the file another name")
+        flags = ", ".join(f"--{option.replace('_', '-')}" for option in architecture)
+        raise RepriError(f"The weights {name} are known as they are, without {flags}: give the file another name.")
     if architecture:
         path = weights_folder() / f"{name}.safetensors"
         save_checkpoint(path, checkpoint.state, checkpoint.config | architecture)
-        typer.echo(f"{name}: {path}")
-        return
-    path = weights_folder() / f"{name}{file.suffix}"
-    if name in KNOWN:
-        path, digest = cached_path(name), file_sha256(file)
-        if not digest.startswith(KNOWN[name].hash):
-            raise ValueError(
-                f"{file} has the sha256 {digest[:16]}…, {name} has {KNOWN[name].hash}…: it is another file"
-            )
-        wanted = {"backbone": name.split("-")[0], "stem": "deep" if name.endswith("-deep") else "plain"}
-        found = {"backbone": checkpoint.config["backbone"], "stem": checkpoint.config.get("stem", "plain")}
-        if found != wanted or checkpoint.complete:
-            whole = "a PSPNet on " if checkpoint.complete else ""
-            raise ValueError(f"{file} holds {whole}{found['backbone']} ({found['stem']} stem), which is not {name}")
-    with atomic(path) as temporary:
-        shutil.copyfile(file, temporary)
+    else:
+        if name in KNOWN:
+            _check_known(checkpoint, name)
+        path = cached_path(name) if name in KNOWN else weights_folder() / f"{name}{file.suffix}"
+        with atomic(path) as temporary:
+            shutil.copyfile(file, temporary)
     typer.echo(f"{name}: {path}")
 
 
 @app.command()
 def check(file: Annotated[Path, typer.Argument(help="Any weights file.")]) -> None:
-    """Say what a weights file holds, or why it cannot be used."""
-    from repri.models.heads.head import is_head, load_head
-    from repri.models.load import load_checkpoint, whole_name
-    from repri.models.weights.checkpoints import read_checkpoint
+    """Print what a weights file holds, or why it cannot be used."""
+    from repri.models.heads.files import is_head, load_head
+    from repri.models.networks.build import whole_name
+    from repri.models.weights.checkpoints import load_checkpoint, read_checkpoint
     from repri.runtime.download import file_sha256
 
     if is_head(file):
         head, base = load_head(file)
-        rows = {
-            "kind": "repri-head",
-            "holds": f"{head.options['kind']} head on {base['name']}",
-            "options": ", ".join(f"{k}={v}" for k, v in head.options.items() if k != "kind"),
-            "trained": _labels(base),
-            "values": f"{sum(tensor.numel() for tensor in head.state_dict().values()) / 1e6:.1f} million",
-            "sha256": file_sha256(file),
-        }
-        _print(rows)
-        return
-    checkpoint = read_checkpoint(file)
-    load_checkpoint(checkpoint)
-    values = sum(tensor.numel() for tensor in checkpoint.state.values())
-    told = ("backbone", "seen")
+        kind, holds = "repri-head", f"{head.options['kind']} head on {base['name']}"
+        facts, options, state = base, head.options, head.state_dict()
+    else:
+        checkpoint = read_checkpoint(file)
+        load_checkpoint(checkpoint)
+        backbone = checkpoint.config["backbone"]
+        kind, holds = checkpoint.kind, whole_name(backbone) if checkpoint.complete else backbone
+        facts = options = checkpoint.config
+        state = checkpoint.state
+    said = ("kind", "backbone", "seen")
+    listed = [f"{key}={value}" for key, value in options.items() if key not in said and value is not None]
+    classes = ", ".join(facts.get("seen", ()))
     rows = {
-        "kind": checkpoint.kind,
-        "holds": whole_name(checkpoint) if checkpoint.complete else checkpoint.config["backbone"],
-        "options": ", ".join(f"{k}={v}" for k, v in checkpoint.config.items() if k not in told) or "-",
-        "trained": _labels(checkpoint.config),
-        "values": f"{values / 1e6:.1f} million in {len(checkpoint.state)} tensors",
+        "kind": kind,
+        "holds": holds,
+        "options": ", ".join(listed) or "none",
+        "labels": f"trained with labels of {classes}" if classes else "the file names no classes",
+        "values": f"{sum(tensor.numel() for tensor in state.values()) / 1e6:.1f} million in {len(state)} tensors",
         "sha256": file_sha256(file),
     }
     _print(rows)
 
 
-def _labels(facts: Mapping[str, Any]) -> str:
-    return f"with labels of {', '.join(facts.get('seen', ())) or 'nothing that it tells'}"
+def _check_known(checkpoint: Checkpoint, name: str) -> None:
+    """Refuse a file that is not the known one of that name."""
+    from repri.models.weights.known import KNOWN
+    from repri.runtime.download import file_sha256
+
+    digest = file_sha256(checkpoint.path)
+    if not digest.startswith(KNOWN[name].hash):
+        raise RepriError(
+            f"{checkpoint.path} is not the file of {name}: its sha256 is {digest[:16]}… instead of {KNOWN[name].hash}…"
+        )
+    wanted = (name.split("-")[0], "deep" if name.endswith("-deep") else "plain")
+    backbone, stem = checkpoint.config["backbone"], checkpoint.config.get("stem", "plain")
+    if (backbone, stem) != wanted or checkpoint.complete:
+        whole = "a PSPNet on " if checkpoint.complete else ""
+        raise RepriError(f"{checkpoint.path} holds {whole}{backbone} ({stem} stem), which is not {name}.")
 
 
-def _print(rows: Mapping[str, str]) -> None:
+def _print(rows: Mapping[str, Any]) -> None:
     for key, value in rows.items():
         typer.echo(f"{key:8} {value}")

@@ -11,29 +11,30 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
-from repri.data.io.masks import IGNORE
+from repri.inference.labels import IGNORE
+from repri.runtime.errors import RepriError
 
 __all__ = ["Counts", "Scores", "bootstrap", "count_pixels", "paired_interval", "running_miou", "scores"]
 
 
 class Counts(NamedTuple):
-    """What each task adds: one entry per task."""
+    """The pixel counts of tasks: one entry per task."""
 
     run: np.ndarray
-    """[N]."""
+    """[N] run of each task."""
     class_id: np.ndarray
-    """[N]."""
+    """[N] class of each task."""
     pixels: np.ndarray
     """[N, 4] int64: foreground intersection and union, background intersection and union."""
 
 
 class Scores(NamedTuple):
-    """All in percent."""
+    """mIoU and its companions, all in percent."""
 
     miou: float
     fb_iou: float
     interval: tuple[float, float]
-    """95 % of mIoU by a bootstrap over tasks within class and run."""
+    """95 % interval of mIoU by a bootstrap over tasks within class and run."""
     std_runs: float
     """Standard deviation of mIoU over runs."""
     per_run: list[float]
@@ -42,7 +43,13 @@ class Scores(NamedTuple):
 
 
 def count_pixels(prediction: Tensor, mask: Tensor) -> tuple[int, int, int, int]:
-    """Foreground I, U and background I, U of a bool prediction [H, W] and a mask [H, W] of 0, 1 and 255 (ignored)."""
+    """Foreground I, U and background I, U of a bool prediction [H, W] and a mask [H, W] of 0, 1 and 255 (ignored).
+
+    Example:
+        >>> import torch
+        >>> count_pixels(torch.tensor([[True, True, False]]), torch.tensor([[1, 0, 255]]))
+        (1, 2, 0, 1)
+    """
     known, truth = mask != IGNORE, mask == 1
     hit = int((prediction & truth).sum())
     predicted = int((prediction & known).sum())
@@ -53,7 +60,16 @@ def count_pixels(prediction: Tensor, mask: Tensor) -> tuple[int, int, int, int]:
 
 
 def scores(counts: Counts, samples: int = 1000, seed: int = 0) -> Scores:
-    """mIoU and its companions."""
+    """mIoU and its companions.
+
+    Args:
+        counts: The pixel counts of all tasks.
+        samples: Number of bootstrap samples for the interval.
+        seed: Seed of the bootstrap.
+
+    Returns:
+        The scores.
+    """
     weights = np.ones((1, len(counts.run)))
     per_run_class = _class_iou(counts, weights)[0]  # [runs, classes]
     per_run = 100 * np.nanmean(per_run_class, 1)
@@ -70,7 +86,7 @@ def scores(counts: Counts, samples: int = 1000, seed: int = 0) -> Scores:
 
 
 def running_miou(counts: Counts) -> float:
-    """mIoU so far in percent, of all runs together."""
+    """mIoU so far in percent, over all runs together."""
     values = []
     for c in np.unique(counts.class_id):
         hit, union = counts.pixels[counts.class_id == c, :2].sum(0)
@@ -95,7 +111,7 @@ def bootstrap(counts: Counts, samples: int = 1000, seed: int = 0) -> np.ndarray:
 def paired_interval(first: Counts, second: Counts, samples: int = 1000, seed: int = 0) -> tuple[float, float, float]:
     """Second's mIoU minus first's on the same tasks, and its 95 % interval."""
     if not (np.array_equal(first.run, second.run) and np.array_equal(first.class_id, second.class_id)):
-        raise ValueError("the two results are not of the same tasks")
+        raise RepriError("The two results are not of the same tasks.")
     difference = bootstrap(second, samples, seed) - bootstrap(first, samples, seed)
     ones = np.ones((1, len(first.run)))
     centre = [100 * float(np.nanmean(np.nanmean(_class_iou(c, ones), 2))) for c in (first, second)]
@@ -111,7 +127,7 @@ def _class_iou(counts: Counts, weights: np.ndarray) -> np.ndarray:
     sums = [(weights * counts.pixels[:, k]) @ member for k in (0, 1)]
     seen = weights @ member > 0
     with np.errstate(invalid="ignore", divide="ignore"):
-        # A class whose every task has an empty union was predicted perfectly.
+        # If the unions of all tasks of a class are empty, it was predicted perfectly.
         iou = np.where(sums[1] > 0, sums[0] / sums[1], np.where(seen, 1.0, np.nan))
     return iou.reshape(len(weights), len(runs), len(classes))
 

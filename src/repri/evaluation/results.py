@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from repri.runtime.errors import RepriError
 from repri.runtime.files import atomic
 
 from .metrics import Counts, paired_interval, scores
@@ -29,11 +30,15 @@ def make_result(
 ) -> dict[str, Any]:
     """The content of a result file.
 
-    config    every setting as it was resolved; ``protocol``, ``method`` and ``shots`` among them
-    outcomes  fold → what its tasks gave
-    hashes    fold → hash of its task list
-    names     class id → name
-    more      extractor, timings and whatever else is worth keeping
+    Args:
+        config: Every setting as it was used, nested as in ``EvaluationSettings``.
+        outcomes: Fold → counts of its tasks.
+        hashes: Fold → hash of its task list.
+        names: Class id → name.
+        more: Extractor, timings and other facts that are worth keeping.
+
+    Returns:
+        A mapping that :func:`save_result` writes as JSON.
     """
     import torch
 
@@ -41,19 +46,19 @@ def make_result(
 
     per_fold, per_class, tasks, low, high = {}, {}, {}, [], []
     for fold, outcome in outcomes.items():
-        found = scores(outcome.counts)
+        scored = scores(outcome.counts)
         per_fold[str(fold)] = {
-            "miou": found.miou,
-            "fb_iou": found.fb_iou,
-            "interval": list(found.interval),
-            "std_runs": found.std_runs,
-            "per_run": found.per_run,
+            "miou": scored.miou,
+            "fb_iou": scored.fb_iou,
+            "interval": list(scored.interval),
+            "std_runs": scored.std_runs,
+            "per_run": scored.per_run,
             "tasks_hash": hashes[fold],
             "proportion_error": proportion_error(outcome.errors),
         }
-        per_class |= {names[c]: iou for c, iou in found.per_class.items()}
-        low.append(found.miou - found.interval[0])
-        high.append(found.interval[1] - found.miou)
+        per_class |= {names[c]: iou for c, iou in scored.per_class.items()}
+        low.append(scored.miou - scored.interval[0])
+        high.append(scored.interval[1] - scored.miou)
         tasks[str(fold)] = {
             "run": outcome.counts.run.tolist(),
             "class": outcome.counts.class_id.tolist(),
@@ -74,8 +79,8 @@ def make_result(
         "per_class": per_class,
         "proportion_error": proportion_error(errors),
         "protocol": config["protocol"],
-        "method": config["method"],
-        "shots": config["shots"],
+        "method": config["method"]["name"],
+        "shots": config["tasks"]["shots"],
         "config": config,
         **more,
         "versions": {
@@ -89,7 +94,7 @@ def make_result(
 
 
 def proportion_error(errors: np.ndarray) -> dict[str, float] | None:
-    """Relative error δ of π at the start and at the end: medians of |δ| and of δ; None where there is no π."""
+    """Relative error δ of π at the start and at the end: medians of |δ| and of δ; None if the method has no π."""
     if np.isnan(errors).all():
         return None
     size, signed = np.median(np.abs(errors), 0), np.median(errors, 0)
@@ -100,25 +105,26 @@ def proportion_error(errors: np.ndarray) -> dict[str, float] | None:
 
 
 def save_result(result: dict[str, Any], path: Path) -> None:
+    """Write a result as JSON, whole or not at all."""
     with atomic(path) as temporary:
         temporary.write_text(json.dumps(result))
 
 
 def load_result(path: Path) -> dict[str, Any]:
-    """A result file, checked."""
+    """Read and check a result file."""
     try:
         content = json.loads(path.read_text())
     except OSError as error:
-        raise ValueError(f"cannot read the result {path}: {error.strerror}") from None
+        raise RepriError(f"Cannot read the result {path}: {error.strerror}.") from None
     except ValueError as error:
-        raise ValueError(f"{path} is not a result written by `repri evaluate` ({error})") from None
+        raise RepriError(f"{path} is not a result written by `repri evaluate` ({error}).") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ValueError(f"{path} is not a result written by `repri evaluate`")
+        raise RepriError(f"{path} is not a result written by `repri evaluate`.")
     for name in ("miou", "interval", "per_fold", "protocol", "method", "shots"):
         if name not in content:
-            raise ValueError(f"{path} lacks {name!r}, which a result written by `repri evaluate` has")
+            raise RepriError(f"{path} lacks {name!r}, which every result written by `repri evaluate` has.")
     if content["per_fold"].keys() != content.get("tasks", content["per_fold"]).keys():
-        raise ValueError(f"{path} was changed: its tasks are of other folds than its results")
+        raise RepriError(f"{path} was changed: its tasks belong to other folds than its results.")
     return content
 
 
@@ -129,12 +135,20 @@ class Comparison:
     path: Path
     result: dict[str, Any]
     difference: tuple[float, float, float] | None
-    """Its mIoU minus the first's, and the 95 % interval, on the same tasks; None of the first, of other tasks and of
-    a file without ``tasks``, which may be removed to make it small."""
+    """Its mIoU minus the first's, and the 95 % interval, on the same tasks. None for the first, for other tasks, and
+    for a file whose ``tasks`` were removed to make it small."""
 
 
 def compare(paths: list[Path], mixed: bool = False) -> list[Comparison]:
-    """Results side by side; ``mixed`` allows different protocols or task lists, which then have no interval."""
+    """Compare results with the first of them.
+
+    Args:
+        paths: Result files.
+        mixed: Whether different protocols or task lists are allowed; they have no interval then.
+
+    Returns:
+        One comparison for each file.
+    """
     results = [load_result(path) for path in paths]
     first = results[0]
     compared = [Comparison(paths[0], first, None)]
@@ -142,9 +156,9 @@ def compare(paths: list[Path], mixed: bool = False) -> list[Comparison]:
         same = _hashes(result) == _hashes(first)
         for what, differs in (("protocol", result["protocol"] != first["protocol"]), ("task list", not same)):
             if differs and not mixed:
-                raise ValueError(
-                    f"{path} and {paths[0]} differ in their {what}: what differs between them is not the method alone; "
-                    "--mixed compares them all the same"
+                raise RepriError(
+                    f"{path} and {paths[0]} differ in their {what}, so they do not compare methods alone: "
+                    "use --mixed to compare them all the same."
                 )
         paired = same and "tasks" in first and "tasks" in result
         compared.append(Comparison(path, result, _difference(first, result) if paired else None))

@@ -1,167 +1,222 @@
-"""From task lists to counts: features from the store, a method's logits, upsampled and scored."""
+"""From task lists to counts: stored features, a method's logits, a mask at the size that the protocol scores."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from repri.data.datasets.dataset import Dataset
-from repri.data.datasets.folds import Protocol
-from repri.data.io.masks import IGNORE
 from repri.data.tasks.tasks import Task, TaskList
-from repri.features.store import Extractor, FeatureStore
-from repri.features.view import Geometry, on_corners, resize_mask, restore, step_of
-from repri.methods import Episode, Method, shot_labels, true_proportion
+from repri.features.labels import proportion_of
+from repri.features.store import FeatureStore
+from repri.features.view import View
+from repri.inference.labels import IGNORE, has_object
+from repri.methods import Episode, Method, Prediction, Support
+from repri.protocols import Protocol
+from repri.refine import get_refiner
 from repri.runtime.distributed import World
+from repri.runtime.errors import RepriError
 from repri.runtime.parallel import parallel
 
-from .metrics import Counts, count_pixels
+from .metrics import Counts, Scores, count_pixels, scores
+
+__all__ = ["Outcome", "Runner", "TaskScore", "images_of", "run_tasks"]
 
 MASKS_KEPT = 512
-"""In memory: a fold's images come up again and again."""
-
-__all__ = ["Outcome", "TaskScore", "images_of", "run_tasks"]
+"""Number of masks that are kept in memory: the images of a fold come up again and again."""
+EDGE = 1e-6
+"""The true proportion is kept this far from 0 and 1."""
 
 
 class TaskScore(NamedTuple):
-    """What one task gave."""
+    """The counts of one task."""
 
     pixels: tuple[int, int, int, int]
+    """Foreground intersection and union, background intersection and union."""
     initial_error: float
     """π₁⁽⁰⁾ / π*₁ − 1; NaN if the method has no π."""
     final_error: float
+    """π₁ / π*₁ − 1 after the last step."""
 
 
 class Outcome(NamedTuple):
-    """What all tasks of a list gave, in the list's order."""
+    """The counts of all tasks of a list, in the list's order."""
 
     counts: Counts
     errors: np.ndarray
     """[N, 2] relative error of π at the start and at the end."""
 
-
-class Mask(NamedTuple):
-    """One class in one image: 0, 1 and 255."""
-
-    labels: Tensor
-    """[h, w] at feature size, or ``full`` if that would lose the object."""
-    full: Tensor
-    """[H, W] at the network's size."""
-    original: Tensor
-    """[H, W] at its own."""
-    where: Geometry
-    """How the two belong together."""
+    def scores(self) -> Scores:
+        """mIoU and its companions."""
+        return scores(self.counts)
 
 
-def images_of(dataset: Dataset, tasks: TaskList) -> list:
-    """Every picture of a task list once, in the data set's order."""
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """One class in one image."""
+
+    mask: np.ndarray
+    """[H, W]: 0, 1 and 255, at the image's own size."""
+    view: View
+    """How the extractor sees the image."""
+    protocol: Protocol
+
+    @cached_property
+    def labels(self) -> Tensor:
+        """[h, w] labels of the cells, as the protocol makes them."""
+        return self.view.labels(self.mask, self.protocol.cell_labels)
+
+    @cached_property
+    def area(self) -> Tensor:
+        """[h, w] labels by area, which never lose the object."""
+        return self.view.labels(self.mask, "area")
+
+    @cached_property
+    def proportion(self) -> float:
+        """π*₁ at the cells (Eq. 4), strictly between 0 and 1."""
+        labels = self.labels if has_object(self.labels[None]).any() else self.area
+        return min(max(proportion_of(labels), EDGE), 1 - EDGE)
+
+    @cached_property
+    def scored(self) -> Tensor:
+        """The mask at the size at which the protocol scores."""
+        return torch.from_numpy(self.mask) if self.protocol.scored_at == "original" else self.view.mask(self.mask)
+
+    @cached_property
+    def query_cells(self) -> Tensor | None:
+        """bool [h, w]: cells that count in H, KL and π."""
+        if self.protocol.query_cells == "all":
+            return None
+        if self.protocol.query_cells == "content":
+            return self.view.valid()
+        return self.view.labels(self.mask, "nearest") != IGNORE
+
+
+class Loaded(NamedTuple):
+    """A task, ready to be scored."""
+
+    episode: Episode
+    truth: Truth
+    """The truth about the query."""
+    image: np.ndarray | None
+    """[H, W, 3] the query, where the refinement needs it."""
+
+
+def images_of(dataset: Dataset, tasks: TaskList) -> list[Path]:
+    """Every image of a task list once, in the order of the data set."""
     wanted = {id for run in tasks.runs for task in run for id in (task.query, *task.support)}
     return [sample.image for sample in dataset.samples if sample.id in wanted]
 
 
+@dataclass(frozen=True, eq=False)
+class Runner:
+    """What scores one task: a method on stored features, under a protocol."""
+
+    dataset: Dataset
+    method: Method
+    store: FeatureStore
+    protocol: Protocol
+    refine: str = "none"
+    """Refinement of the probability maps, at the image's own size."""
+
+    def __post_init__(self) -> None:
+        get_refiner(self.refine)  # a wrong name is an error now
+        if self.refine != "none" and self.protocol.scored_at == "network":
+            raise RepriError(
+                f"The protocol {self.protocol.name} scores at the network's size, where there is nothing to refine: "
+                "use refine: none, or the protocol clean."
+            )
+
+    @cached_property
+    def truth(self) -> Callable[[str, int], Truth]:
+        """The truth about a class in an image, kept in memory for the tasks that use it next."""
+        return lru_cache(MASKS_KEPT)(self._truth)
+
+    def _truth(self, id: str, class_id: int) -> Truth:
+        ids = self.dataset.mask(id)
+        binary = (ids == class_id).astype(np.uint8)
+        binary[ids == IGNORE] = IGNORE
+        return Truth(binary, self.store.view((ids.shape[0], ids.shape[1])), self.protocol)
+
+    def load(self, task: Task) -> Loaded:
+        """Read everything that a task needs."""
+        truths = [self.truth(id, task.class_id) for id in task.support]
+        query = self.truth(task.query, task.class_id)
+        labels = [truth.labels for truth in truths]
+        if not any(has_object(label[None]).any() for label in labels):  # nearest resizing lost it in every shot
+            labels = [truth.area for truth in truths]
+        features = [self.store.get(self.dataset[id].image) for id in (*task.support, task.query)]
+        told = query.proportion if self.method.oracle else None
+        support, background = Support(features[:-1], labels), self.store.extractor.background
+        episode = Episode(support, features[-1], query.query_cells, told, background)
+        image = None if self.refine == "none" else self.dataset.image(task.query)
+        return Loaded(episode, query, image)
+
+    def score(self, task: Loaded) -> TaskScore:
+        """Segment the query of a task and count its pixels."""
+        prediction, truth = self.method.predict(task.episode), task.truth
+        mask = self.mask(prediction, truth.view, task.image)
+        first, last = (
+            float("nan") if pi is None else pi / truth.proportion - 1
+            for pi in (prediction.initial_proportion, prediction.proportion)
+        )
+        return TaskScore(count_pixels(mask, truth.scored), first, last)
+
+    def mask(self, prediction: Prediction, view: View, image: np.ndarray | None) -> Tensor:
+        """bool mask at the size at which the protocol scores."""
+        if self.protocol.scored_at == "network":
+            upsample = view.grid.stretch if self.protocol.upsampling == "corners" else view.grid.upsample
+            return upsample(prediction.logits) > 0
+        probability = view.restore(torch.sigmoid(prediction.logits)[None])
+        if image is not None:
+            probability = get_refiner(self.refine)(probability, image)
+        return probability[0] > 0.5
+
+    def scores(self, tasks: list[Task]) -> Iterator[TaskScore]:
+        """One score for each task; the next ones are read ahead."""
+        yield from map(self.score, parallel(self.load, tasks, workers=1))
+
+
 def run_tasks(
-    dataset: Dataset,
+    runner: Runner,
     tasks: TaskList,
-    method: Method,
-    store: FeatureStore,
-    protocol: Protocol = "clean",
     world: World | None = None,
     progress: Callable[[int, int, Counts], None] | None = None,
 ) -> Outcome:
-    """Every task of a list once; with several processes each takes its share and all get the whole outcome."""
+    """Score every task of a list once.
+
+    Args:
+        runner: What scores a task.
+        tasks: The task list.
+        world: The processes that share the work; each scores a part and all get the whole outcome.
+        progress: Called now and then with the number of scored tasks, their total, and the counts so far.
+
+    Returns:
+        The counts of all tasks.
+    """
     world = world or World()
     flat = [(run, task) for run, members in enumerate(tasks.runs) for task in members]
     mine = world.share(list(range(len(flat))))
-    found: list[TaskScore] = []
-    for score in _scores(dataset, [flat[i][1] for i in mine], method, store, protocol):
-        found.append(score)
-        if progress and (len(found) % 50 == 0 or len(found) == len(mine)):
-            progress(len(found), len(mine), _counts([flat[i] for i in mine[: len(found)]], found))
+    done: list[TaskScore] = []
+    for score in runner.scores([flat[i][1] for i in mine]):
+        done.append(score)
+        if progress and (len(done) % 50 == 0 or len(done) == len(mine)):
+            progress(len(done), len(mine), _counts([flat[i] for i in mine[: len(done)]], done))
     every: list[TaskScore | None] = [None] * len(flat)
-    for rank, part in enumerate(world.gather(found)):
+    for rank, part in enumerate(world.gather(done)):
         every[rank :: world.size] = part
     whole = [score for score in every if score is not None]
     errors = np.array([(score.initial_error, score.final_error) for score in whole])
     return Outcome(_counts(flat, whole), errors)
 
 
-def _counts(flat: list[tuple[int, Task]], found: list[TaskScore]) -> Counts:
+def _counts(flat: list[tuple[int, Task]], scores: list[TaskScore]) -> Counts:
     run, class_id = np.array([run for run, _ in flat]), np.array([task.class_id for _, task in flat])
-    return Counts(run, class_id, np.array([score.pixels for score in found], np.int64).reshape(-1, 4))
-
-
-def _scores(
-    dataset: Dataset, tasks: list[Task], method: Method, store: FeatureStore, protocol: Protocol
-) -> Iterator[TaskScore]:
-    @lru_cache(MASKS_KEPT)
-    def mask(id: str, class_id: int) -> Mask:
-        cells = store.get(dataset[id].image).shape[-2:]
-        return _mask(dataset, id, class_id, store, (cells[0], cells[1]))
-
-    @lru_cache(MASKS_KEPT)
-    def share(id: str, class_id: int) -> float:
-        cells = store.get(dataset[id].image).shape[-2:]
-        return _true_share(mask(id, class_id).full, (cells[0], cells[1]))
-
-    def load(task: Task) -> tuple[list[Tensor], list[Mask], float]:
-        ids = (*task.support, task.query)
-        features, masks = [store.get(dataset[id].image) for id in ids], [mask(id, task.class_id) for id in ids]
-        return features, masks, share(task.query, task.class_id)
-
-    for loaded in parallel(load, tasks, workers=1):
-        yield _score(*loaded, method, store.extractor, protocol)
-
-
-def _mask(dataset: Dataset, id: str, class_id: int, store: FeatureStore, cells: tuple[int, int]) -> Mask:
-    ids = dataset.mask(id)
-    binary = (ids == class_id).astype(np.uint8)
-    binary[ids == IGNORE] = IGNORE
-    where = store.geometry((ids.shape[0], ids.shape[1]))
-    full = resize_mask(binary, where)
-    labels = shot_labels(full, cells)
-    return Mask(labels if (labels == 1).any() else full, full, torch.from_numpy(binary), where)
-
-
-def _true_share(mask: Tensor, cells: tuple[int, int]) -> float:
-    """π*₁ at feature size, strictly between 0 and 1."""
-    edge = 1e-6
-    return min(max(float(true_proportion(mask[None], cells)[0]), edge), 1 - edge)
-
-
-def _score(
-    features: list[Tensor],
-    masks: list[Mask],
-    proportion: float,
-    method: Method,
-    extractor: Extractor,
-    protocol: Protocol,
-) -> TaskScore:
-    *support, query = features
-    wanted = masks[-1]
-    known = proportion if method.oracle else None
-    labels, background = [m.labels for m in masks[:-1]], getattr(extractor, "background", None)
-    out = method.predict(Episode(support, labels, query, _valid(wanted, protocol), known, background))
-    cells, full, stride = (query.shape[-2], query.shape[-1]), wanted.where.full, extractor.stride
-    if protocol == "clean":
-        logits = restore(out.logits, wanted.where, step_of(extractor.strided, cells, full, stride))
-    else:
-        aligned = protocol == "official" or on_corners(cells, full, stride)
-        logits = F.interpolate(out.logits[None, None], full, mode="bilinear", align_corners=aligned)[0, 0]
-    first, last = (
-        float("nan") if pi is None else pi / proportion - 1 for pi in (out.initial_proportion, out.proportion)
-    )
-    truth = wanted.original if protocol == "clean" else wanted.full
-    return TaskScore(count_pixels(logits > 0, truth), first, last)
-
-
-def _valid(query: Mask, protocol: Protocol) -> Tensor | None:
-    """Query pixels for H, KL and π. ``official`` leaves out what the ground truth calls void, as the authors do."""
-    if protocol == "official":
-        return query.full != IGNORE
-    return query.where.valid() if protocol == "clean" else None
+    return Counts(run, class_id, np.array([score.pixels for score in scores], np.int64).reshape(-1, 4))

@@ -1,4 +1,4 @@
-"""One annotated photograph, and what each term of the objective makes of others, after the paper's first figure."""
+"""One annotated image, and what each term of the objective makes of others, after the paper's first figure."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from repri.data.datasets.scenes import make_task
 from repri.data.io.formats import labelme
 from repri.data.io.images import read_image
-from repri.features.extractor import FeatureExtractor
-from repri.features.view import resize, restore, step_of
+from repri.evaluation.metrics import count_pixels
+from repri.features.extractor import FeatureExtractor, features_of
 from repri.inference import InferenceConfig, infer
+from repri.protocols import get_protocol
+from repri.runtime.draw import highlight
 from repri.runtime.files import atomic
 
 __all__ = [
@@ -24,9 +25,10 @@ __all__ = [
     "LOSSES",
     "PHOTOS",
     "SHOWN",
+    "AnnotatedImage",
     "DemoTask",
-    "Picture",
     "draw",
+    "iou",
     "mean_iou",
     "photographs",
     "run",
@@ -34,18 +36,21 @@ __all__ = [
 ]
 
 EXTRACTOR = "default-fold2"
-"""The embedded model without the labels of fold 2, which has persons: here they are new, as in the paper."""
-LOSSES = {"CE": "-ce", "CE + H": "-ce_h", "CE + H + KL": ""}
-"""Column of the figure → variant of the extractor's preset."""
+"""The embedded model without the labels of fold 2, which has persons: here they are novel, as in the paper."""
+LOSSES: dict[str, tuple[str, ...]] = {"CE": ("h", "kl"), "CE + H": ("kl",), "CE + H + KL": ()}
+"""Column of the figure → terms of the objective that are left out."""
 PHOTOS = (("eileen_collins", "grace_hopper"), ("eileen_collins", "photographer"), ("grace_hopper", "photographer"))
-"""Which is annotated, and in which the person is looked for."""
+"""The annotated photograph, and the one in which the person is segmented."""
 SEEDS = range(24)
 """Generated tasks that are run; the means are over all of them."""
 SHOWN = (0, 7)
 """Generated tasks that are drawn."""
+CLEAN = get_protocol("clean")
 
 
-class Picture(NamedTuple):
+class AnnotatedImage(NamedTuple):
+    """An image and the mask of its object."""
+
     image: np.ndarray
     """[H, W, 3] uint8."""
     mask: np.ndarray
@@ -53,84 +58,97 @@ class Picture(NamedTuple):
 
 
 class DemoTask(NamedTuple):
-    support: Picture
-    query: Picture
+    """One support image, one query, and the results of each loss."""
+
+    support: AnnotatedImage
+    query: AnnotatedImage
     maps: dict[str, Tensor]
-    """Foreground probability [H, W] of the query, by column."""
+    """Column → foreground probability [H, W] of the query."""
     iou: dict[str, float]
+    """Column → IoU of the object."""
 
 
-def photographs() -> list[tuple[Picture, Picture]]:
+Pair = tuple[AnnotatedImage, AnnotatedImage]
+
+
+def photographs() -> list[Pair]:
     """Pairs of an annotated photograph and a query whose outline was drawn by hand too."""
     folder = Path(__file__).with_name("photos")
 
-    def open_one(name: str) -> Picture:
+    def open_one(name: str) -> AnnotatedImage:
         (item,) = labelme.read(folder / f"{name}.json")
-        return Picture(read_image(item.image), item.ids({"person": 1}))
+        return AnnotatedImage(read_image(item.image), item.ids({"person": 1}))
 
-    pictures = {name: open_one(name) for name in sorted({name for pair in PHOTOS for name in pair})}
-    return [(pictures[support], pictures[query]) for support, query in PHOTOS]
+    images = {name: open_one(name) for name in sorted({name for pair in PHOTOS for name in pair})}
+    return [(images[support], images[query]) for support, query in PHOTOS]
 
 
-def scenes(seeds: Sequence[int] = SEEDS) -> list[tuple[Picture, Picture]]:
+def scenes(seeds: Sequence[int] = SEEDS) -> list[Pair]:
     """Generated pairs: one texture on different grounds."""
 
-    def pair(seed: int) -> tuple[Picture, Picture]:
+    def pair(seed: int) -> Pair:
         task = make_task(seed)
         shown = [(task.support[0], task.support_masks[0]), (task.query, task.query_mask)]
         images = [(image.movedim(0, -1) * 255).round().byte().numpy() for image, _ in shown]
-        return Picture(images[0], shown[0][1].numpy()), Picture(images[1], shown[1][1].numpy())
+        return AnnotatedImage(images[0], shown[0][1].numpy()), AnnotatedImage(images[1], shown[1][1].numpy())
 
     return [pair(seed) for seed in seeds]
 
 
-def run(pairs: Sequence[tuple[Picture, Picture]], extractor: FeatureExtractor) -> list[DemoTask]:
-    """Each pair under each loss, at the query's own size."""
-    results = []
-    form = "clean" if extractor.background is None else "discriminant"
+def run(pairs: Sequence[Pair], extractor: FeatureExtractor) -> list[DemoTask]:
+    """Each pair under each loss, at the query's own size.
+
+    Args:
+        pairs: Support images and queries.
+        extractor: The extractor.
+
+    Returns:
+        The maps and IoU of each pair.
+    """
+    results, preset = [], InferenceConfig.preset(extractor.default_preset)
     for support, query in pairs:
-        annotated, asked = (
-            resize(p.image, p.mask, "clean", extractor.rule.size, extractor.rule.multiple) for p in (support, query)
-        )
-        features = [extractor.extract(item.image[None]) for item in (annotated, asked)]
-        assert annotated.mask is not None
-        maps = {}
-        for name, variant in LOSSES.items():
-            shots = (features[0][None], annotated.mask[None, None])
-            config = InferenceConfig.preset(form + variant)
-            out = infer(*shots, features[1], config, asked.valid[None], background=extractor.background)
+        views = [extractor.view((p.image.shape[0], p.image.shape[1]), CLEAN.resize) for p in (support, query)]
+        shot, asked = (features_of(extractor, p.image, view) for p, view in zip((support, query), views, strict=True))
+        labels, valid = views[0].labels(support.mask, CLEAN.cell_labels), views[1].valid()
+        maps: dict[str, Tensor] = {}
+        for name, terms in LOSSES.items():
+            config, background = preset.without(*terms), extractor.background
+            out = infer(shot[None, None], labels[None, None], asked[None], config, valid[None], background=background)
             maps.setdefault("initial", out.initial_probability[0])
             maps[name] = out.probability[0]
-        cells = (features[1].shape[-2], features[1].shape[-1])
-        step = step_of(extractor.strided, cells, asked.geometry.full, extractor.stride)
-        maps = {name: restore(p, asked.geometry, step) for name, p in maps.items()}
+        maps = {name: views[1].restore(p) for name, p in maps.items()}
         truth = torch.from_numpy(query.mask)
         results.append(DemoTask(support, query, maps, {name: iou(p > 0.5, truth) for name, p in maps.items()}))
     return results
 
 
 def mean_iou(results: Sequence[DemoTask]) -> dict[str, float]:
-    """Mean over tasks, by column."""
+    """Column → mean IoU over tasks."""
     return {name: sum(r.iou[name] for r in results) / len(results) for name in results[0].iou}
 
 
 def iou(prediction: Tensor, mask: Tensor) -> float:
-    """Foreground intersection over union of one image."""
-    union = (prediction | (mask == 1)).sum()
-    return float((prediction & (mask == 1)).sum() / union) if union else 1.0
+    """Foreground IoU of one image."""
+    hit, union, *_ = count_pixels(prediction, mask)
+    return hit / union if union else 1.0
 
 
 def draw(results: Sequence[DemoTask], path: Path) -> None:
-    """One row per task: what was annotated, what was found, the probability maps with their IoU."""
+    """Draw one row per task: the annotated image, the segmented query, and the probability maps with their IoU.
+
+    Args:
+        results: The tasks.
+        path: PNG file to write.
+    """
     from matplotlib.figure import Figure
 
     maps = list(results[0].maps)
-    titles = ["annotated by hand", "found", *maps]
+    titles = ["annotated by hand", "segmented", *maps]
     figure = Figure(figsize=(2.0 * len(titles), 2.2 * len(results) + 0.35), layout="constrained", dpi=110)
     axes = figure.subplots(len(results), len(titles), squeeze=False)
     for row, result in zip(axes, results, strict=True):
-        row[0].imshow(_outlined(result.support.image, result.support.mask == 1))
-        row[1].imshow(_outlined(result.query.image, result.maps[maps[-1]].numpy() > 0.5))
+        row[0].imshow(highlight(result.support.image, result.support.mask == 1))
+        row[1].imshow(highlight(result.query.image, result.maps[maps[-1]].numpy() > 0.5))
         for axis, name in zip(row[2:], maps, strict=True):
             axis.imshow(result.maps[name].numpy(), vmin=0, vmax=1, cmap="viridis")
             axis.set_xlabel(f"IoU {100 * result.iou[name]:.0f}", fontsize=9)
@@ -141,14 +159,3 @@ def draw(results: Sequence[DemoTask], path: Path) -> None:
         axis.set_yticks([])
     with atomic(path) as temporary:
         figure.savefig(temporary)
-
-
-def _outlined(image: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """[H, W, 3]: the object as it is, the rest faded, a red line between them."""
-    pixels = torch.from_numpy(image.copy()).movedim(-1, 0).float() / 255
-    inside = torch.from_numpy(mask.copy())[None].float()
-    width = max(1, max(mask.shape) // 80)
-    grown = F.max_pool2d(inside[None], 2 * width + 1, 1, width)[0]
-    faded = torch.where(inside > 0, pixels, 0.3 * pixels + 0.5)
-    line = torch.tensor([0.9, 0.1, 0.1])[:, None, None]
-    return torch.where((grown - inside) > 0, line, faded).movedim(0, -1).numpy()

@@ -8,23 +8,32 @@ from pathlib import Path
 from typing import Any
 
 from repri.evaluation.results import Comparison
+from repri.runtime.errors import MissingExtraError, RepriError
 from repri.runtime.files import atomic
 
 __all__ = ["plot_comparison", "plot_training"]
 
 
 def plot_comparison(compared: Sequence[Comparison], path: Path) -> Path:
-    """mIoU of each result with its 95 % interval, folds as dots. A PNG, unless the name says otherwise."""
+    """Draw the mIoU of each result with its 95 % interval, and its folds as strokes.
+
+    Args:
+        compared: The results.
+        path: File to write; a PNG if the name has no suffix.
+
+    Returns:
+        The file.
+    """
     path = path if path.suffix else path.with_suffix(".png")
     figure = _figure(7, 0.9 + 0.45 * len(compared))
     axes = figure.subplots()
     for row, item in enumerate(compared):
-        found = item.result
-        low, high = found["interval"]
+        result = item.result
+        low, high = result["interval"]
         axes.errorbar(
-            found["miou"], row, xerr=[[found["miou"] - low], [high - found["miou"]]], fmt="o", color="C0", capsize=3
+            result["miou"], row, xerr=[[result["miou"] - low], [high - result["miou"]]], fmt="o", color="C0", capsize=3
         )
-        folds = [values["miou"] for values in found["per_fold"].values()]
+        folds = [values["miou"] for values in result["per_fold"].values()]
         axes.plot(folds, [row] * len(folds), "|", color="0.6", markersize=9)
     labels = [f"{c.path.stem} ({c.result['method']}, {c.result['shots']}-shot)" for c in compared]
     axes.set_yticks(range(len(compared)), labels, fontsize=8)
@@ -37,16 +46,23 @@ def plot_comparison(compared: Sequence[Comparison], path: Path) -> Path:
 
 
 def plot_training(folder: Path) -> Path:
-    """Loss and base mIoU over the epochs of a run; returns ``folder/log.png``."""
+    """Draw the loss and the base mIoU over the epochs of a run.
+
+    Args:
+        folder: Folder of the run.
+
+    Returns:
+        ``folder/log.png``.
+    """
     path = folder / "log.csv"
     try:
         rows = list(csv.DictReader(path.read_text().splitlines()))
     except OSError as error:
-        raise ValueError(f"{folder} is no run of `repri train`: {path}: {error.strerror}") from None
+        raise RepriError(f"{folder} is not a run of `repri train`: {path}: {error.strerror}.") from None
     if not rows or not {"epoch", "loss", "base_miou"} <= rows[0].keys():
-        raise ValueError(f"{path} is no log of `repri train`")
+        raise RepriError(f"{path} is not a log of `repri train`.")
     if not rows[0]["loss"]:
-        raise ValueError(f"{folder} was computed in one pass (a discriminant): there is no curve to draw")
+        raise RepriError(f"{folder} was computed in one pass (a discriminant), so there is no curve to draw.")
     figure = _figure(7, 2.6)
     left, right = figure.subplots(1, 2)
     left.plot([int(row["epoch"]) for row in rows], [float(row["loss"]) for row in rows], "o-", markersize=3)
@@ -69,5 +85,5 @@ def _figure(width: float, height: float) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise ImportError("pictures need matplotlib: pip install 'repri[plot]'") from None
+        raise MissingExtraError("Plots need matplotlib: pip install 'repri[plot]'.") from None
     return Figure(figsize=(width, height), layout="constrained", dpi=110)

@@ -1,9 +1,8 @@
-"""Features in which all directions vary alike, so that what an object is counts more than that it is one.
+"""Features in which all directions vary alike, so that the kind of an object counts more than its being an object.
 
-Few directions hold nearly all the variance of a network's features: object or not, where in the picture. They serve
-to find an object's outline and drown what tells one kind of object from another. Divided by how much each direction
-varies over many pictures, cosines compare kinds.
-"""
+A few directions hold nearly all the variance of a network's features: object or background, place in the image. They
+help to find an object's outline, and hide the directions that tell one kind of object from another. When each
+direction is divided by its standard deviation over many images, cosines compare kinds."""
 
 from __future__ import annotations
 
@@ -15,29 +14,34 @@ from torch import Tensor
 
 __all__ = ["RANK", "MappedWhitening", "Whitening", "whitening_of"]
 
-RANK, SHRINKAGE = 64, 0.1
+RANK = 64
+"""Number of principal directions that are kept."""
+SHRINKAGE = 0.1
+"""Fraction of the mean variance that is added to each direction, so that directions that hardly vary are held back."""
 
 
 class Whitening(NamedTuple):
+    """The mean and spread of an extractor's features."""
+
     mean: Tensor
-    """[C] of unit features."""
+    """[C] mean of unit features."""
     basis: Tensor
-    """[C, r]: principal directions, each over the standard deviation along it."""
+    """[C, r] principal directions, each divided by the standard deviation along it."""
 
     def __call__(self, features: Tensor) -> Tensor:
-        """Features [C, …] → [r, …], of length 1 at each place."""
+        """Features [C, …] → whitened features [r, …], of length 1 at each place."""
         unit = F.normalize(features.float().flatten(1), dim=0)
         white = F.normalize(self.basis.T @ (unit - self.mean[:, None]), dim=0)
         return white.reshape(-1, *features.shape[1:])
 
     def through(self, matrix: Tensor, mean: Tensor) -> MappedWhitening:
-        """The same for z = A·(x̂ − μ), with A [C, C] and μ [C]: what was whitened is x̂ = A⁻¹·z + μ."""
+        """The whitening of features z = A·(x̂ − μ), with A [C, C] and μ [C], where this one is for x̂ = A⁻¹·z + μ."""
         back = torch.linalg.solve(matrix.double(), self.basis.T.double(), left=False)  # Bᵀ·A⁻¹
         return MappedWhitening(back.float(), self.basis.T @ (mean - self.mean))
 
 
 class MappedWhitening(NamedTuple):
-    """Of features that a linear map made of others."""
+    """The whitening of features that a linear map made from others."""
 
     matrix: Tensor
     """[r, C]."""
@@ -45,14 +49,21 @@ class MappedWhitening(NamedTuple):
     """[r]."""
 
     def __call__(self, features: Tensor) -> Tensor:
-        """Features [C, …] → [r, …], of length 1 at each place."""
+        """Features [C, …] → whitened features [r, …], of length 1 at each place."""
         white = F.normalize(self.matrix @ features.float().flatten(1) + self.offset[:, None], dim=0)
         return white.reshape(-1, *features.shape[1:])
 
 
 def whitening_of(rows: Tensor, rank: int = RANK) -> Whitening:
-    """From unit features [M, C] of many places. Directions that hardly vary are held back: a tenth of the mean variance
-    is added to each."""
+    """The whitening of features.
+
+    Args:
+        rows: [M, C] unit features of many places.
+        rank: Number of directions that are kept.
+
+    Returns:
+        The whitening.
+    """
     mean = rows.mean(0)
     centred = (rows - mean).double()
     variances, directions = torch.linalg.eigh(centred.T @ centred / len(rows))

@@ -9,8 +9,9 @@ from .config import InferenceConfig
 if TYPE_CHECKING:
     from .backends.build import native_status
     from .joint import JointResult, infer_joint
-    from .problem import true_proportion
-    from .solver import InferenceResult, Step, infer, perturbed
+    from .labels import true_proportion
+    from .result import InferenceResult, Step
+    from .solver import infer, perturbed
 
 __all__ = [
     "InferenceConfig",
@@ -28,8 +29,9 @@ __getattr__ = lazy_names(
     __name__,
     {
         **dict.fromkeys(("JointResult", "infer_joint"), ".joint"),
-        **dict.fromkeys(("InferenceResult", "Step", "infer", "perturbed"), ".solver"),
+        **dict.fromkeys(("InferenceResult", "Step"), ".result"),
+        **dict.fromkeys(("infer", "perturbed"), ".solver"),
         "native_status": ".backends.build",
-        "true_proportion": ".problem",
+        "true_proportion": ".labels",
     },
 )

@@ -1,4 +1,4 @@
-"""Hyper-parameters of the inference and the named protocols that fix them."""
+"""Settings of the inference and the presets that fix them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import dataclasses
 import difflib
 from typing import Any, Literal
 
-__all__ = ["InferenceConfig"]
+from repri.runtime.errors import RepriError
+
+__all__ = ["PRESETS", "InferenceConfig"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,59 +16,66 @@ class InferenceConfig:
     """Everything that decides the result of :func:`repri.inference.infer` besides its tensors.
 
     The classifier is ``s = sigmoid(l)`` with ``l = τ·cos(z, w) − b`` when ``bias_unit`` is
-    ``"logit"`` and ``l = τ·[cos(z, w) − b]`` (the paper's form) when it is ``"cosine"``.
+    ``"logit"`` and ``l = τ·[cos(z, w) − b]`` (the paper's equation) when it is ``"cosine"``.
 
     Gradient step ``t = 0 … steps − 1`` goes from θ⁽ᵗ⁾ to θ⁽ᵗ⁺¹⁾.
+
+    Example:
+        >>> config = InferenceConfig.preset("clean").replace(steps=100)
+        >>> config.steps, config.without("kl").lambda_kl, config.oracle().lambda_kl
+        (100, 0.0, 1.0)
     """
 
     steps: int = 50
-    """Gradient steps."""
+    """Number of gradient steps."""
     lr: float = 0.025
     """Step size of plain gradient descent on (w, b)."""
     temperature: float = 20.0
-    """τ."""
+    """Temperature τ of the cosine classifier."""
     lambda_h: float | None = None
-    """Weight of the entropy H; None is transduction/K."""
+    """Weight of the entropy H; None means transduction/K."""
     lambda_kl: float | None = None
-    """Weight of KL(p̂‖π); None is transduction/K. With 0, π is never re-estimated."""
+    """Weight of KL(p̂‖π); None means transduction/K. With 0, π is never re-estimated."""
     transduction: float = 1.0
-    """What the query weighs beside the support, where ``lambda_h`` and ``lambda_kl`` are None."""
+    """Weight of the query relative to the support, used where ``lambda_h`` and ``lambda_kl`` are None."""
     kl_increase: float = 1.0
-    """Added to ``lambda_kl`` from the first re-estimation of π on."""
+    """Amount that is added to ``lambda_kl`` from the first re-estimation of π on."""
     t_pi: int | tuple[int, ...] | None = 10
-    """When π is re-estimated from p̂ (Eq. 3): one time, several, or None for never."""
+    """Step at which π is re-estimated from p̂ (Eq. 3); several steps, or None for never."""
     schedule: Literal["authors", "paper"] = "authors"
     """``"paper"`` is Eq. 3 to the letter: π becomes p̂ of θ⁽ᵗπ⁾ and is used for t > t_π, while
     λ_KL grows at t ≥ t_π. ``"authors"`` is their code: after step number t_π − 1 (so from
     θ⁽ᵗπ⁻¹⁾), π and λ_KL change together; t_π = 1 never happens."""
     bias_unit: Literal["logit", "cosine"] = "logit"
-    """Whether b is subtracted from τ·cos or from cos: with one step size the second moves the
+    """Whether b is subtracted from τ·cos or from cos. With one step size the second moves the
     boundary τ² times faster."""
     bias_over: Literal["valid", "all", "none"] = "valid"
-    """Query pixels whose mean score is b⁽⁰⁾: the valid ones, or padding too; none starts from ``start_bias``."""
+    """Query cells whose mean score is b⁽⁰⁾: the valid ones, or the padding too. ``none`` starts from ``start_bias``."""
     start_bias: float = 0.0
-    """With ``bias_over="none"``: b⁽⁰⁾ of one shot. Above 0, cells are background until they are rather nearer to w."""
+    """With ``bias_over="none"``: b⁽⁰⁾ of one shot. A value above 0 makes more cells background at the start."""
     shots_bias: float = 0.0
-    """With ``bias_over="none"``: this, times 1 − 1/K, is added to b⁽⁰⁾. A mean over K shots is less noisy than one
-    shot's, so its cosines with anything are larger, also with what is not the object."""
+    """With ``bias_over="none"``: this number times 1 − 1/K is added to b⁽⁰⁾. The mean over K shots is less noisy than
+    one shot, so its cosines are larger with every cell, also with cells that do not show the object."""
     background: Literal["none", "support", "both", "known"] = "none"
-    """A prototype v of the background, learned too: the logit becomes τ·[cos(z, w) − cos(z, v)] − b. It starts
-    from the support's background; from halfway between it and the query pixels' mean (``both``), each weighted by its
-    probability of being background under the former; or from it and what base training knows of backgrounds, which
-    counts as one more shot (``known``)."""
+    """Prototype v of the background, which is learned too: the logit becomes τ·[cos(z, w) − cos(z, v)] − b. It starts
+    from the support's background (``support``); from halfway between it and the mean of the query cells, each
+    weighted by its probability of being background (``both``); or from it and the background that base training
+    knows, which counts as one more shot (``known``)."""
     prototype: Literal["foreground", "pixels"] = "foreground"
-    """w⁽⁰⁾ is the sum of unit foreground features over the number of foreground pixels, or (the
-    paper's form) over all K·|Ψ| labelled pixels. The direction is the same; a shorter w turns
-    faster."""
+    """w⁽⁰⁾ is the sum of unit foreground features divided by the number of foreground cells, or (as in the
+    paper) by all K·|Ψ| labelled cells. The direction is the same; a shorter w turns faster."""
     epsilon: float = 0.0
-    """Added inside logarithms of probabilities and to π: 0, which means stable exact forms, or ≥ 1e-30."""
+    """Number added inside logarithms of probabilities and to π: 0, which uses stable exact formulas, or at least
+    1e-30."""
+    oracle_steps: int = 300
+    """Number of gradient steps when the proportion is known (see :meth:`oracle`)."""
     needs_proportion: bool = False
-    """The oracle's settings: without a known proportion they are an error, not another method."""
+    """True for the oracle: it is an error to run it without a known proportion."""
 
     def __post_init__(self) -> None:
         def require(ok: bool, name: str, rule: str) -> None:
             if not ok:
-                raise ValueError(f"{name} must be {rule}, got {getattr(self, name)!r}")
+                raise RepriError(f"{name} must be {rule}, got {getattr(self, name)!r}.")
 
         def number(name: str, low: float, open_low: bool = False) -> None:
             value = getattr(self, name)
@@ -75,6 +84,7 @@ class InferenceConfig:
             require(ok, name, f"a finite number {'>' if open_low else '≥'} {low:g}")
 
         require(_is_count(self.steps), "steps", "an integer ≥ 0")
+        require(_is_count(self.oracle_steps), "oracle_steps", "an integer ≥ 0")
         number("lr", 0.0)
         number("temperature", 0.0, open_low=True)
         number("kl_increase", 0.0)
@@ -101,32 +111,72 @@ class InferenceConfig:
 
     @classmethod
     def preset(cls, name: str) -> InferenceConfig:
-        """A protocol (``clean``, ``paper``, ``official``; ``original``, which is ``clean`` with the authors'
-        classifier; ``trained`` and ``discriminant``, which are ``clean`` for base-trained features), a variant of
-        ``clean`` (``oracle``, ``ce``, ``ce_h``), or both joined by a hyphen (``official-oracle``, ``paper-ce``).
+        """The settings of a preset.
 
-        >>> InferenceConfig.preset("official").steps
-        49
-        >>> InferenceConfig.preset("paper-ce").lambda_kl
-        0.0
+        Args:
+            name: ``clean``, ``original`` (``clean`` with the authors' classifier), ``trained`` and ``discriminant``
+                (``clean`` for base-trained features), ``paper`` or ``official``.
+
+        Returns:
+            The settings; :meth:`oracle` and :meth:`without` derive the variants of the paper's tables.
+
+        Example:
+            >>> InferenceConfig.preset("official").steps
+            49
         """
-        if isinstance(name, str) and name in _PRESETS:
-            return _PRESETS[name]
-        raise ValueError(f"unknown preset {name!r}{_nearest(str(name), list(_PRESETS))}; known: {', '.join(_PRESETS)}")
+        if isinstance(name, str) and name in PRESETS:
+            return PRESETS[name]
+        raise RepriError(
+            f"There is no preset named {name!r}{_nearest(str(name), list(PRESETS))} Known: {', '.join(PRESETS)}."
+        )
 
     def replace(self, **changes: Any) -> InferenceConfig:
         """A copy with some fields changed.
 
-        >>> InferenceConfig.preset("clean").replace(t_pi=20).t_pi
-        20
+        Args:
+            **changes: New values by field name.
+
+        Returns:
+            The changed settings.
+
+        Example:
+            >>> InferenceConfig.preset("clean").replace(t_pi=20).t_pi
+            20
         """
         known = [field.name for field in dataclasses.fields(self)]
         for name in changes:
             if name not in known:
-                raise ValueError(
-                    f"unknown inference setting {name!r}{_nearest(name, known)}; known: {', '.join(known)}"
+                raise RepriError(
+                    f"There is no inference setting named {name!r}{_nearest(name, known)} Known: {', '.join(known)}."
                 )
         return dataclasses.replace(self, **changes)
+
+    def oracle(self) -> InferenceConfig:
+        """The same classifier with a known proportion: λ_KL = 1, λ_H = 0.1, ``oracle_steps`` steps, π fixed (§4.3).
+
+        Returns:
+            Settings that need ``proportion=`` in :func:`repri.inference.infer`.
+        """
+        known = {"lambda_kl": 1.0, "lambda_h": 0.1, "lr": 0.025, "t_pi": None, "needs_proportion": True}
+        return self.replace(**known, steps=self.oracle_steps)
+
+    def without(self, *terms: str) -> InferenceConfig:
+        """The same objective without some of its terms (the ablation of §4.2).
+
+        Args:
+            *terms: ``"h"`` for the entropy, ``"kl"`` for the proportion.
+
+        Returns:
+            The changed settings.
+
+        Example:
+            >>> InferenceConfig.preset("paper").without("h", "kl").lambda_h
+            0.0
+        """
+        for term in terms:
+            if term not in ("h", "kl"):
+                raise RepriError(f"The terms that can be left out are 'h' and 'kl', got {term!r}.")
+        return self.replace(**{f"lambda_{term}": 0.0 for term in terms})
 
     @property
     def bias_slope(self) -> float:
@@ -146,35 +196,21 @@ def _is_count(value: object) -> bool:
 
 def _nearest(name: str, known: list[str]) -> str:
     close = difflib.get_close_matches(name, known, n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+    return f", did you mean {close[0]!r}?" if close else "."
 
 
 def _presets() -> dict[str, InferenceConfig]:
     original = InferenceConfig()
     clean = original.replace(background="both", bias_over="none", transduction=5.0, lr=0.005)
-    paper = original.replace(bias_unit="cosine", prototype="pixels", schedule="paper")
-    official = original.replace(steps=49, bias_over="all", epsilon=1e-10)
-    presets = {}
-    for protocol, base in {
-        "": clean,
+    return {
         "clean": clean,
         "original": original,
         "trained": clean.replace(background="support", transduction=1.0),
         "discriminant": clean.replace(background="known", transduction=1.0, shots_bias=1.5),
-        "paper": paper,
-        "official": official,
-    }.items():
-        known_pi = base.replace(lambda_kl=1.0, lambda_h=0.1, lr=0.025, t_pi=None, needs_proportion=True)
-        variants = {
-            "": base,
-            "oracle": known_pi.replace(steps=299 if protocol == "official" else 300),
-            "ce": base.replace(lambda_kl=0.0, lambda_h=0.0),
-            "ce_h": base.replace(lambda_kl=0.0),
-        }
-        for variant, config in variants.items():
-            presets["-".join(part for part in (protocol, variant) if part)] = config
-    del presets[""]
-    return presets
+        "paper": original.replace(bias_unit="cosine", prototype="pixels", schedule="paper"),
+        "official": original.replace(steps=49, oracle_steps=299, bias_over="all", epsilon=1e-10),
+    }
 
 
-_PRESETS = _presets()
+PRESETS = _presets()
+"""Preset → settings; ``docs/protocols.md`` says how each was chosen."""

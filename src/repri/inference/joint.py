@@ -17,9 +17,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from repri.runtime.errors import RepriError
+
 from .backends.passes import one_more, safe_log
 from .config import InferenceConfig
-from .problem import IGNORE, resize_labels
+from .labels import IGNORE, area_labels, nearest_labels
 
 __all__ = ["JointResult", "infer_joint"]
 
@@ -69,21 +71,21 @@ def infer_joint(
     """
     cfg = InferenceConfig.preset("clean") if cfg is None else cfg
     if cfg.background == "none" or cfg.bias_over != "none" or cfg.bias_unit != "logit" or cfg.epsilon > 0:
-        raise ValueError("several classes at once need a configuration like 'clean': a background prototype and b⁰ = 0")
+        raise RepriError("several classes at once need a configuration like 'clean': a background prototype and b⁰ = 0")
     if support.ndim != 4 or labels.ndim != 3 or query.ndim != 4 or len(support) != len(labels):
-        raise ValueError(
+        raise RepriError(
             f"support [K, C, h, w], labels [K, H, W] and query [T, C, h, w] do not fit together: "
             f"{list(support.shape)}, {list(labels.shape)}, {list(query.shape)}"
         )
     if support.shape[1] != query.shape[1]:
-        raise ValueError(f"support has {support.shape[1]} channels and query {query.shape[1]}")
+        raise RepriError(f"support has {support.shape[1]} channels and query {query.shape[1]}")
     size, cells = (support.shape[-2], support.shape[-1]), (query.shape[-2], query.shape[-1])
     y = _one_hot(labels, classes, size)  # [M, N + 1], rows of zeros where unlabelled
     z = _unit(support.float().flatten(2).mT.flatten(0, 1))  # [M, C]
     q = _unit(query.float().flatten(2).mT)  # [T, P, C]
     valid = torch.ones(len(q), q.shape[1], device=q.device)
     if query_valid is not None:
-        valid = resize_labels(query_valid.to(torch.uint8), cells)[0].flatten(1).to(q.device)
+        valid = nearest_labels(query_valid, cells).float().flatten(1).to(q.device)
     weight = valid / valid.sum(1, keepdim=True)
 
     shown = (y.unflatten(0, (len(support), -1)).sum(1)[:, 1:] > 0).sum() / classes
@@ -93,7 +95,7 @@ def infer_joint(
     b[:, 1:] = cfg.start_bias + cfg.shots_bias * (1 - 1 / shown)
     if cfg.background == "known":
         if background is None:
-            raise ValueError("background='known' starts from what the extractor knows of backgrounds: give background=")
+            raise RepriError("background='known' starts from what the extractor knows of backgrounds: give background=")
         theta[:, 0] = one_more(theta[:, 0], F.normalize(background.to(q), dim=0), float(shown))
     pi = _known(proportion, len(q), classes, q.device) if proportion is not None else None
     updates = cfg.reestimations() if pi is None and cfg.lambda_kl != 0 else frozenset()
@@ -148,37 +150,33 @@ def _posterior(rows: Tensor, theta: Tensor, b: Tensor, temperature: float) -> Te
 
 def _unit(rows: Tensor) -> Tensor:
     if not rows.isfinite().all():
-        raise ValueError("features hold NaN or Inf: check the feature extractor's output")
+        raise RepriError("features hold NaN or Inf: check the feature extractor's output")
     return F.normalize(rows, dim=-1, eps=1e-20)
 
 
 def _one_hot(labels: Tensor, classes: int, size: tuple[int, int]) -> Tensor:
     """[K·h·w, N + 1] at feature size. A class that nearest downsampling loses everywhere is labelled in the cells
-    where most of it lies."""
+    that hold most of it."""
     wrong = (labels != IGNORE) & ((labels < 0) | (labels > classes))
     if wrong.any():
-        raise ValueError(f"labels must be 0 … {classes} or 255, found {int(labels[wrong][0])}")
-    maps = torch.stack([resize_labels((labels == n).to(torch.uint8), size)[0] for n in range(1, classes + 1)], -1)
-    labelled = resize_labels((labels != IGNORE).to(torch.uint8), size)[0]
-    for n in range(classes):
-        if not maps[..., n].any():
-            share = F.adaptive_avg_pool2d((labels == n + 1).float()[:, None], size)[:, 0]
-            if not share.any():
-                raise ValueError(f"class {n + 1} is nowhere in the support labels: mark it in one image")
-            cell = share == share.amax()
-            maps[cell], labelled[cell] = 0.0, 1.0
-            maps[..., n][cell] = 1.0
-    background = (labelled - maps.sum(-1)).clamp_min(0)
-    return torch.cat([background[..., None], maps], -1).flatten(0, 2)
+        raise RepriError(f"The labels must be 0 … {classes} or 255, got {int(labels[wrong][0])}.")
+    ids = nearest_labels(labels, size).clone()
+    for n in range(1, classes + 1):
+        if not (ids == n).any():
+            area = area_labels((labels == n).to(torch.uint8), size)
+            if not area.any():
+                raise RepriError(f"Class {n} is nowhere in the support labels: mark it in at least one image.")
+            ids[area == area.amax()] = n
+    return torch.stack([(ids == n).float() for n in range(classes + 1)], -1).flatten(0, 2)
 
 
 def _known(proportion: Tensor | Sequence[float], tasks: int, classes: int, device: torch.device) -> Tensor:
     """[T, N + 1] of known shares."""
     shares = torch.as_tensor(proportion, dtype=torch.float32, device=device)
     if shares.shape not in ((classes,), (tasks, classes)):
-        raise ValueError(f"proportion must hold one number for each of {classes} classes, got {list(shares.shape)}")
+        raise RepriError(f"proportion must hold one number for each of {classes} classes, got {list(shares.shape)}")
     shares = shares.expand(tasks, classes)
     rest = 1 - shares.sum(1, keepdim=True)
     if not ((shares > 0).all() and (rest > 0).all()):
-        raise ValueError("proportion: every share must be above 0, and their sum below 1")
+        raise RepriError("proportion: every share must be above 0, and their sum below 1")
     return torch.cat([rest, shares], 1)

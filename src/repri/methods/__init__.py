@@ -1,9 +1,33 @@
-"""The compared methods behind one small interface."""
+"""The compared methods behind one small interface; one file each."""
 
-from repri.inference import true_proportion
-from repri.inference.problem import shot_labels
+from typing import TYPE_CHECKING
 
-from .base import Episode, Method, Prediction
-from .registry import METHODS, build_method
+from repri.runtime.lazy import lazy_names
 
-__all__ = ["METHODS", "Episode", "Method", "Prediction", "build_method", "shot_labels", "true_proportion"]
+if TYPE_CHECKING:
+    from .base import Episode, Method, Prediction, Support
+    from .prototype import Prototype
+    from .registry import METHODS, build_method, register_method
+    from .repri import RePRI
+
+__all__ = [
+    "METHODS",
+    "Episode",
+    "Method",
+    "Prediction",
+    "Prototype",
+    "RePRI",
+    "Support",
+    "build_method",
+    "register_method",
+]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        **dict.fromkeys(("Episode", "Method", "Prediction", "Support"), ".base"),
+        **dict.fromkeys(("METHODS", "build_method", "register_method"), ".registry"),
+        "Prototype": ".prototype",
+        "RePRI": ".repri",
+    },
+)

@@ -1,51 +1,77 @@
-"""What a method gets and what it gives."""
+"""The interface of few-shot methods: a support and a query in, logits of the query out."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
-__all__ = ["Episode", "Method", "Prediction"]
+from repri.inference.labels import IGNORE, on_one_grid
+
+__all__ = ["Episode", "Method", "Prediction", "Support"]
+
+
+@dataclass(frozen=True, eq=False)
+class Support:
+    """K labelled shots; their shapes may differ."""
+
+    features: Sequence[Tensor]
+    """K tensors [C, hₖ, wₖ]."""
+    labels: Sequence[Tensor]
+    """K tensors [hₖ, wₖ]: 0, 1, soft values between them, 255 for unlabelled cells."""
+
+    @cached_property
+    def stacked(self) -> tuple[Tensor, Tensor]:
+        """Features [K, C, h, w] and labels [K, h, w] on one grid, zero and 255 where a shot has no cell."""
+        return on_one_grid(self.features), on_one_grid(self.labels, IGNORE)
 
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """One task in features: K labelled shots and a query; shapes may differ from image to image."""
+    """One task in features: a support and a query."""
 
-    support: list[Tensor]
-    """K of [C, hₖ, wₖ]."""
-    masks: list[Tensor]
-    """K of [Hₖ, Wₖ]: 0, 1, 255 for unlabelled, or soft values."""
+    support: Support
     query: Tensor
     """[C, h, w]."""
     query_valid: Tensor | None = None
-    """bool [H, W]: query pixels that may be used."""
+    """bool [h, w]: query cells that may be used; None: all."""
     proportion: float | None = None
-    """π*₁, for oracles only."""
+    """π₁ of the query, if it is known: the truth for an oracle, or what a user says."""
     background: Tensor | None = None
-    """[C] what the extractor knows of backgrounds in general."""
+    """[C] direction of backgrounds in general, if the extractor knows it."""
 
 
 class Prediction(NamedTuple):
+    """What a method says about the query of an episode."""
+
     logits: Tensor
-    """[h, w]: above 0 is foreground."""
-    initial_proportion: float | None = None
-    """π₁ before the first step, of methods that have one."""
+    """[h, w]: above 0 means foreground; the sigmoid is the foreground probability."""
     proportion: float | None = None
-    """π₁ that was used last."""
+    """π₁ that was used last, if the method has one."""
+    initial_proportion: float | None = None
+    """π₁ before the first step, if the method has one."""
 
 
-class Method(Protocol):
+class Method(ABC):
+    """A few-shot segmentation method on frozen features."""
+
     name: str
-    oracle: bool
+    """Name in results."""
+    oracle: bool = False
     """Whether it must be told the object's true proportion."""
 
+    @abstractmethod
     def predict(self, episode: Episode) -> Prediction:
-        """The foreground logits of the query."""
-        ...
+        """Segment the query of one episode."""
+
+    def predict_many(self, episodes: Sequence[Episode]) -> list[Prediction]:
+        """Segment several queries that share one support; methods that gain from a batch override this."""
+        return [self.predict(episode) for episode in episodes]
 
     def settings(self) -> dict[str, Any]:
-        """Everything that decides its predictions, as plain values."""
-        ...
+        """Everything that decides the predictions, as plain values; results keep it."""
+        return {}

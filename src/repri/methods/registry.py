@@ -1,58 +1,107 @@
-"""Methods by name, as a protocol wants them."""
+"""Methods by name, and how others are added."""
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
-from repri.inference import InferenceConfig
-from repri.runtime.settings import nearest
+from repri.runtime.errors import RepriError
+from repri.runtime.registry import Registry
 
-from .base import Method
-from .prototype import Prototype
-from .repri import RePRI
+if TYPE_CHECKING:
+    from .base import Method
 
-__all__ = ["FORMS", "METHODS", "build_method"]
+__all__ = ["METHODS", "build_method", "number", "register_method"]
 
-METHODS = {
-    "prototype": "nearest mean of the support's foreground and background",
-    "ce": "the linear classifier with the support's loss alone",
-    "ce_h": "CE and the query's entropy",
-    "repri": "CE, entropy and KL to the estimated proportion",
-    "repri-oracle": "the same, told the true proportion",
-}
-FORMS = ("clean", "original", "trained", "discriminant", "paper", "official")
-"""Whose settings the classifier may take; see :meth:`InferenceConfig.preset`."""
-_VARIANTS = {"ce": "-ce", "ce_h": "-ce_h", "repri": "", "repri-oracle": "-oracle"}
+METHODS = Registry[Callable[..., "Method"]]("method", "repri.methods")
 
 
-def build_method(name: str, protocol: str = "clean", settings: Mapping[str, Any] | None = None) -> Method:
-    """A method with a protocol's settings.
+def register_method(name: str, about: str = "") -> Callable[[Any], Any]:
+    """A decorator that adds a method under a name.
 
-    ``settings`` override single ones; ``delta`` misleads an oracle, ``form`` takes the settings of another preset
-    than the protocol's (``original``: the authors' classifier, without a background prototype; ``trained``
-    and ``discriminant``: for base-trained features).
+    Args:
+        name: Name for ``repri evaluate --method``.
+        about: One line that says what it is.
+
+    Returns:
+        The decorator, for a class or function that returns a :class:`repri.methods.Method`. Its keyword parameters
+        are the settings of the method; one that is called ``preset`` receives the name of the inference preset that
+        the protocol or the extractor wants.
+
+    Example:
+        >>> from repri.methods import Method, Prediction, register_method
+        >>> @register_method("nothing")
+        ... class Nothing(Method):
+        ...     name = "nothing"
+        ...     def predict(self, episode):
+        ...         return Prediction(-abs(episode.query).sum(0))
+        >>> build_method("nothing").name
+        'nothing'
     """
-    values = dict(settings or {})
-    if name == "prototype":
-        unknown = set(values) - {"temperature"}
-        if unknown:
-            raise ValueError(f"prototype has no setting {min(unknown)!r}; known: temperature")
-        return Prototype(**{key: _number(key, value, above=0.0) for key, value in values.items()})
-    if name not in _VARIANTS:
-        raise ValueError(f"no method named {name!r}{nearest(name, list(METHODS))} Known: {', '.join(METHODS)}")
-    delta = _number("delta", values.pop("delta", 0.0))
-    form = values.pop("form", protocol)
-    if form not in FORMS:
-        raise ValueError(f"no form named {form!r}{nearest(str(form), FORMS)} Known: {', '.join(FORMS)}")
-    if "needs_proportion" in values:
-        raise ValueError("needs_proportion is what makes an oracle: take the method repri-oracle, or repri")
-    config = InferenceConfig.preset(f"{form}{_VARIANTS[name]}").replace(**values)
-    return RePRI(name, config, delta)
+    return METHODS.decorator(name, about)
 
 
-def _number(name: str, value: Any, above: float = -math.inf) -> float:
+def build_method(name: str, preset: str = "clean", settings: Mapping[str, Any] | None = None) -> Method:
+    """A method with its settings.
+
+    Args:
+        name: A registered name, such as ``repri``, ``repri-oracle``, ``ce``, ``ce_h`` or ``prototype``.
+        preset: Inference preset, for methods that use one.
+        settings: Single settings that differ from the preset or from the method's defaults. ``delta`` misleads an
+            oracle.
+
+    Returns:
+        The method.
+
+    Example:
+        >>> build_method("ce", "official", {"steps": 10}).config.lambda_kl
+        0.0
+    """
+    builder, values = METHODS[name], dict(settings or {})
+    parameters = inspect.signature(builder).parameters
+    if not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+        known = [key for key in parameters if key != "preset"]
+        for key in values:
+            if key not in known:
+                raise RepriError(f"The method {name!r} has no setting {key!r}. Known: {', '.join(known) or 'none'}.")
+    if "preset" in parameters:
+        values["preset"] = preset
+    return builder(**values)
+
+
+def number(name: str, value: Any, above: float = -math.inf) -> float:
+    """A setting that must be a finite number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not above < value < math.inf:
-        raise ValueError(f"{name} must be a finite number{f' > {above:g}' if above > -math.inf else ''}, got {value!r}")
+        limit = f" above {above:g}" if above > -math.inf else ""
+        raise RepriError(f"{name} must be a finite number{limit}, got {value!r}.")
     return float(value)
+
+
+@register_method("prototype", "nearest mean of the support's foreground and background")
+def _prototype(temperature: float = 20.0) -> Method:
+    from .prototype import Prototype
+
+    return Prototype(temperature)
+
+
+def _register_repri(name: str, about: str, variant: Callable[[Any], Any]) -> None:
+    """RePRI with one variant of the preset's settings."""
+
+    @register_method(name, about)
+    def build(preset: str = "clean", delta: float = 0.0, **settings: Any) -> Method:
+        from repri.inference import InferenceConfig
+
+        from .repri import RePRI
+
+        if "needs_proportion" in settings:
+            raise RepriError("needs_proportion is what makes an oracle: use the method repri-oracle, or repri.")
+        config = variant(InferenceConfig.preset(preset)).replace(**settings)
+        return RePRI(name, config, number("delta", delta))
+
+
+_register_repri("ce", "the linear classifier with the support's cross-entropy alone", lambda c: c.without("h", "kl"))
+_register_repri("ce_h", "cross-entropy and the query's entropy", lambda c: c.without("kl"))
+_register_repri("repri", "cross-entropy, entropy and KL to the estimated proportion", lambda c: c)
+_register_repri("repri-oracle", "the same, told the true proportion", lambda c: c.oracle())

@@ -1,1 +1,55 @@
-"""Probability maps at the image's own size, with borders that follow the image."""
+"""Borders: what is done with a probability map at the image's own size, before it becomes a mask.
+
+``none`` leaves it as it is, ``guided`` lets its borders follow the image's edges. ``register_refiner`` adds others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from repri.runtime.registry import Registry
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
+
+__all__ = ["REFINERS", "Refiner", "get_refiner", "register_refiner"]
+
+Refiner = Callable[["Tensor", "np.ndarray"], "Tensor"]
+"""Probabilities [N, H, W] and the image [H, W, 3] uint8 → probabilities [N, H, W], whose sum is at most 1."""
+
+REFINERS = Registry[Refiner]("refinement", "repri.refiners")
+register_refiner = REFINERS.decorator
+
+
+@register_refiner("none", "the interpolated probabilities as they are")
+def _none(maps: Tensor, image: np.ndarray) -> Tensor:
+    return maps
+
+
+@register_refiner("guided", "a guided filter: borders follow the image's edges")
+def _guided(maps: Tensor, image: np.ndarray) -> Tensor:
+    import torch
+
+    from .guided import guided
+
+    colours = torch.from_numpy(image).movedim(-1, 0).float() / 255
+    refined = guided(maps, colours)
+    return refined / refined.sum(0).clamp_min(1)
+
+
+def get_refiner(name: str) -> Refiner:
+    """The refinement of a name.
+
+    Args:
+        name: ``none``, ``guided``, or one that was registered.
+
+    Returns:
+        A function of probabilities [N, H, W] and the image.
+
+    Example:
+        >>> get_refiner("gided") Traceback (most recent call last): repri.runtime.errors.RepriError: There is no
+        refinement named 'gided', did you mean 'guided'? Known: none, guided.
+    """
+    return REFINERS[name]

@@ -1,7 +1,7 @@
-"""Borders of the picture for maps that come from a coarse grid: a guided filter [He et al. 2013].
+"""Maps from a coarse grid get the image's edges: a guided filter [He et al. 2013].
 
-In every window the map is taken to be linear in the picture's colours, p ≈ a·I + b, so that it changes where they do.
-a and b are found at a reduced resolution, averaged over windows, and applied to the picture itself [He & Sun 2015].
+In every window the map is modelled as linear in the image's colours, p ≈ a·I + b, so that it changes where they do.
+a and b are computed at a reduced resolution, averaged over windows, and applied to the image itself [He & Sun 2015].
 """
 
 from __future__ import annotations
@@ -13,17 +13,23 @@ from torch import Tensor
 __all__ = ["guided"]
 
 
-def guided(maps: Tensor, picture: Tensor, radius: float = 0.02, epsilon: float = 1e-3, side: int = 96) -> Tensor:
-    """Maps [N, H, W] in [0, 1] → the same, with the edges of the picture [3, H, W] in [0, 1].
+def guided(maps: Tensor, image: Tensor, radius: float = 0.02, epsilon: float = 1e-3, side: int = 96) -> Tensor:
+    """Maps whose borders follow the edges of an image.
 
-    ``radius``   of the windows, as a share of the longer side
-    ``epsilon``  variance of a colour below which it is no edge
-    ``side``     longer side of the grid on which windows are looked at
+    Args:
+        maps: [N, H, W] in [0, 1].
+        image: [3, H, W] in [0, 1].
+        radius: Radius of the windows, as a fraction of the longer side.
+        epsilon: Variance of a colour below which it is no edge.
+        side: Longer side of the grid on which windows are computed.
+
+    Returns:
+        [N, H, W] in [0, 1].
     """
     size = (maps.shape[-2], maps.shape[-1])
     factor = min(1.0, side / max(size))
     small = [max(1, round(length * factor)) for length in size]
-    both = torch.cat([F.interpolate(m[None], size=small, mode="area")[0] for m in (picture, maps)])  # [3 + N, h, w]
+    both = torch.cat([F.interpolate(m[None], size=small, mode="area")[0] for m in (image, maps)])  # [3 + N, h, w]
     reach = max(1, round(radius * max(small)))
     mean = _box(both, reach)
     products = (both[:3, None] * both).flatten(0, 1)
@@ -33,13 +39,13 @@ def guided(maps: Tensor, picture: Tensor, radius: float = 0.02, epsilon: float =
     fine = F.interpolate(_box(torch.cat([a.flatten(0, 1), b]), reach)[None], size=size, mode="bilinear")[0]
     a, b = fine[: -len(maps)].unflatten(0, (-1, 3)), fine[-len(maps) :]
     for channel in range(3):
-        b = torch.addcmul(b, a[:, channel], picture[channel])
+        b = torch.addcmul(b, a[:, channel], image[channel])
     return b.clamp_(0, 1)
 
 
 def _solve(sigma: Tensor, right: Tensor, epsilon: float) -> Tensor:
-    """(Σ + ε)⁻¹ times each right side, at every cell: [3, 3, h, w] and [3, N, h, w] → [N, 3, h, w]; by cofactors,
-    since so many small systems are slow to solve one by one."""
+    """(Σ + ε)⁻¹ times each right side, at every cell: [3, 3, h, w] and [3, N, h, w] → [N, 3, h, w]. By cofactors,
+    because it is slow to solve many small systems one by one."""
     (a, b, c), (_, d, e), (_, _, f) = sigma
     a, d, f = a + epsilon, d + epsilon, f + epsilon
     first, second, third = d * f - e * e, c * e - b * f, b * e - c * d
@@ -54,7 +60,7 @@ def _solve(sigma: Tensor, right: Tensor, epsilon: float) -> Tensor:
 
 
 def _box(maps: Tensor, radius: int) -> Tensor:
-    """Means over windows, smaller ones at the border; by running sums, whatever the radius."""
+    """Means over windows, which are smaller at the border; by running sums, so that the radius costs nothing."""
     for axis in (-1, -2):
         length = maps.shape[axis]
         places = torch.arange(length, device=maps.device)

@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from .errors import RepriError
+
 __all__ = ["World", "default_device", "world"]
 
 
 @dataclass(frozen=True)
 class World:
-    """Which of how many processes this is."""
+    """The number of this process among all processes."""
 
     rank: int = 0
     size: int = 1
@@ -23,7 +25,7 @@ class World:
         return self.rank == 0
 
     def share(self, items: list) -> list:
-        """The items of this process: every ``size``-th."""
+        """The part of the items that this process works on: every ``size``-th."""
         return items[self.rank :: self.size]
 
     def gather(self, value: Any) -> list[Any]:
@@ -37,12 +39,12 @@ class World:
         return values
 
     def wait(self) -> None:
-        """Until all processes are here."""
+        """Wait until all processes are here."""
         self.gather(None)
 
 
 def default_device() -> str:
-    """REPRI_DEVICE; else this process's GPU, if there is one; else the CPU."""
+    """The device to use: REPRI_DEVICE, or this process's GPU if there is one, or the CPU."""
     import torch
 
     fallback = f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if torch.cuda.is_available() else "cpu"
@@ -50,7 +52,7 @@ def default_device() -> str:
     try:
         torch.empty(1, device=name)
     except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"the device {name!r} cannot be used: {str(error).splitlines()[0]}") from None
+        raise RepriError(f"The device {name!r} cannot be used: {str(error).splitlines()[0]}") from None
     return name
 
 
@@ -70,6 +72,6 @@ def world() -> Generator[World]:
     dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
     try:
         yield World(dist.get_rank(), size)
-        dist.barrier()  # who leaves while others still talk may be torn down in the middle of it
+        dist.barrier()  # a process that leaves while others still communicate may break them
     finally:
         dist.destroy_process_group()

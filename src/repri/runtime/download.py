@@ -1,4 +1,4 @@
-"""Fetching a file: resumed where it stopped, checked, and renamed into place only when whole."""
+"""Downloading a file: resumed where it stopped, checked, and renamed into place only when it is whole."""
 
 from __future__ import annotations
 
@@ -12,29 +12,38 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from .errors import RepriError
 from .files import check_writable
 
 __all__ = ["fetch", "file_sha256", "offline"]
 
 BLOCK = 1 << 20
 Progress = Callable[[int, int], None]
-"""Called with the bytes that are here and the bytes in all (0: unknown)."""
+"""Called with the number of bytes that have arrived and the total (0: unknown)."""
 
 
 def fetch(url: str, path: Path, digest: str, progress: Progress | None = None, timeout: float = 30) -> Path:
-    """The file at ``url`` as ``path``, with the digest (or the start of it) that its publisher gives.
+    """Download a file and check it.
 
-    ``digest`` is a sha256, or an md5 written ``md5:…`` where there is nothing better.
-
-    What has arrived is kept in ``path.part``; the next call goes on from there. A ValueError says what
+    The part that has arrived is kept in ``path.part``; the next call goes on from there. A RepriError says what
     happened and how to put the file in place by hand. ``REPRI_OFFLINE=1`` forbids the network.
+
+    Args:
+        url: Address of the file.
+        path: Where it is put.
+        digest: The sha256 that its publisher gives, or the start of it; ``md5:…`` where there is nothing better.
+        progress: Called as bytes arrive.
+        timeout: Seconds after which a silent server is given up.
+
+    Returns:
+        The path.
     """
     if path.is_file():
         if wrong := _wrong_digest(path, digest):
-            raise ValueError(f"{path} {wrong}: remove it and try again, or {_by_hand(url, path)}")
+            raise RepriError(f"{path} {wrong}: remove it and try again, or {_by_hand(url, path)}")
         return path
     if offline():
-        raise ValueError(f"REPRI_OFFLINE is set, so {url} is not fetched: {_by_hand(url, path)}")
+        raise RepriError(f"REPRI_OFFLINE is set, so {url} is not fetched: {_by_hand(url, path)}")
     check_writable(path)
     with FileLock(path.with_name(f".{path.name}.lock")):  # two processes may want it at once
         if not path.is_file():
@@ -57,14 +66,14 @@ def _fetch_part(url: str, path: Path, progress: Progress | None, timeout: float)
     part = _part(path)
     start = part.stat().st_size if part.is_file() else 0
     if not url.startswith(("http://", "https://", "ftp://", "file://")):
-        raise ValueError(f"{url!r} is not an address: it must begin with http:// or https://")
+        raise RepriError(f"{url!r} is not an address: it must begin with http:// or https://")
     request = urllib.request.Request(url, headers={"Range": f"bytes={start}-"} if start else {})
     try:
         with urllib.request.urlopen(request, timeout=timeout) as response:
             resumed = response.status == 206 and response.headers.get("Content-Range", "").startswith(f"bytes {start}-")
             if response.status == 206 and not resumed:
                 part.unlink()
-                raise ValueError(f"{url} sent another part than the one asked for: try again to start over")
+                raise RepriError(f"{url} sent another part than the one asked for: try again to start over")
             here = start if resumed else 0
             length = response.headers.get("Content-Length")
             total = here + int(length) if length else 0
@@ -77,15 +86,15 @@ def _fetch_part(url: str, path: Path, progress: Progress | None, timeout: float)
     except urllib.error.HTTPError as error:
         error.close()
         if error.code != 416:  # the part is already whole: the hash decides
-            raise ValueError(f"{url} answered {error.code} ({error.reason}): {_by_hand(url, path)}") from None
+            raise RepriError(f"{url} answered {error.code} ({error.reason}): {_by_hand(url, path)}") from None
     except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
         reason = getattr(error, "reason", None) or error
-        raise ValueError(
+        raise RepriError(
             f"{url} could not be fetched ({reason}): try again to go on where it stopped, or {_by_hand(url, path)}"
         ) from None
     else:
         if total and here < total:
-            raise ValueError(
+            raise RepriError(
                 f"{url} broke off after {here} of {total} bytes: try again to go on where it stopped, "
                 f"or {_by_hand(url, path)}"
             )
@@ -95,12 +104,12 @@ def _finish(url: str, path: Path, digest: str) -> None:
     part = _part(path)
     if wrong := _wrong_digest(part, digest):
         part.unlink()
-        raise ValueError(f"what arrived from {url} {wrong}: it was discarded; try again, or {_by_hand(url, path)}")
+        raise RepriError(f"what arrived from {url} {wrong}: it was discarded; try again, or {_by_hand(url, path)}")
     os.replace(part, path)
 
 
 def _wrong_digest(path: Path, digest: str) -> str:
-    """What is wrong with a file's digest, or nothing."""
+    """A description of what is wrong with a file's digest, or an empty text."""
     kind, _, wanted = digest.lower().rpartition(":")
     found = _digest(path, kind or "sha256")
     return (

@@ -1,4 +1,4 @@
-"""What a process holds of the machine's memory."""
+"""Memory of the process."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ import sys
 __all__ = ["peak_memory", "reuse_memory"]
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
-"""Of glibc's ``mallopt``."""
+"""Names of two options of glibc's ``mallopt``."""
 
 
 def peak_memory() -> float:
-    """Most that this process ever held, in gigabytes."""
+    """Largest memory that this process ever held, in gigabytes."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
 
 
 def reuse_memory() -> bool:
-    """Keep what is freed instead of giving it back to the system: a loop that makes tensors of megabytes spends a fifth
-    of its time on getting the same pages again. Of the whole process, glibc only; returns whether it was done."""
+    """Keep freed memory instead of returning it to the system: a loop that makes tensors of megabytes spends a fifth
+    of its time on getting the same pages again. It affects the whole process and needs glibc; returns whether it was
+    done."""
     try:
         adjust = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):

@@ -1,7 +1,7 @@
-"""Mapping over many files with threads: in order, a bounded stretch ahead, stopped at the first error.
+"""Mapping over many files with threads: in order, a bounded number ahead, stopped at the first error.
 
-Threads, because decoding, resizing and writing release Python's lock; nothing is pickled and the
-results do not depend on how many there are.
+Threads are used because decoding, resizing and writing release Python's lock; nothing is pickled, and the
+results do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ B = TypeVar("B")
 
 
 def usable_cores() -> int:
-    """Cores that this process may use."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -31,8 +31,18 @@ def parallel(
     ahead: int = 4,
     prepare: Callable[[], object] | None = None,
 ) -> Iterator[B]:
-    """``function`` of each item, in the items' order; at most ``ahead`` results per worker wait to be taken.
-    ``prepare`` is called by each thread as it starts."""
+    """The results of a function for each item, in the order of the items.
+
+    Args:
+        function: The function.
+        items: The items; they are taken as they are needed.
+        workers: Number of threads; default: one for each core. With 0, everything is done in the calling thread.
+        ahead: Number of results per thread that may wait to be taken.
+        prepare: Is called by each thread when it starts.
+
+    Yields:
+        The results.
+    """
     workers = usable_cores() if workers is None else workers
     if workers <= 0:
         yield from map(function, items)

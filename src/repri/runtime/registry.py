@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator
-from importlib.metadata import entry_points
 from typing import Generic, TypeVar
 
 from .errors import RepriError
@@ -76,4 +75,6 @@ class Registry(Generic[T]):
         return self._about.get(name, "")
 
     def _entry_points(self) -> dict:
+        from importlib.metadata import entry_points  # slow to import, and not needed for --help
+
         return {point.name: point for point in entry_points(group=self.group)}

@@ -1,7 +1,8 @@
-"""From the features of annotated pictures and of others to probabilities: one class, or several that compete."""
+"""From the features of annotated images and of others to probabilities: one class, or several that compete."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,98 +10,141 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from repri.data.io.masks import IGNORE
-from repri.inference import InferenceConfig, infer, infer_joint
+from repri.inference import infer_joint
+from repri.inference.labels import IGNORE, on_one_grid
+from repri.methods import Episode, Method, RePRI, Support
 
-from .inputs import Shares
-from .support import Support, presence_of
+from .inputs import Known
+from .look import Seen
+from .presence import class_directions, presence_of, similarity
 
-__all__ = ["Classifier"]
+__all__ = ["Answer", "Classifier", "Shots"]
 
 WHITE = 2.0
 """Length of whitened features beside plain ones of length 1, where several classes are told apart."""
 
 
 @dataclass(frozen=True, eq=False)
-class Classifier:
-    """Fits anew to each group of pictures."""
+class Shots:
+    """The support: cells of the annotated images."""
 
-    support: Support
+    features: tuple[Tensor, ...]
+    """K tensors [C, hₖ, wₖ]."""
+    white: tuple[Tensor, ...]
+    """K tensors [r, hₖ, wₖ] of whitened features."""
+    labels: tuple[Tensor, ...]
+    """K tensors [hₖ, wₖ]: 0 … N and 255, or soft values of one class."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What the classifier says about one look at one image."""
+
+    probability: Tensor
+    """[N, h, w] at the cells."""
+    proportion: Tensor
+    """[N]."""
+    presence: Tensor
+    """[N]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Classifier:
+    """Is fitted anew to each group of queries, because it is transductive."""
+
+    shots: Shots
     classes: int
     """N."""
-    config: InferenceConfig
+    method: Method
     background: Tensor | None
-    """[C] what the extractor knows of backgrounds, for configurations that start from it."""
+    """[C] direction of backgrounds in general, if the extractor knows it."""
     joint: bool
-    """Several classes compete in one classifier; else each is fitted on its own."""
+    """Whether several classes compete in one classifier; else each is fitted on its own."""
 
     @cached_property
-    def known(self) -> InferenceConfig:
-        """Where the share of an object is given: the oracle's settings."""
-        return self.config.replace(lambda_kl=1.0, lambda_h=0.1, lr=0.025, t_pi=None, steps=300)
+    def directions(self) -> Tensor:
+        """[N, r] mean directions of the classes among whitened features."""
+        return class_directions(self.shots.white, self.shots.labels, self.classes)
+
+    @cached_property
+    def supports(self) -> list[Support]:
+        """For each class, the support of this class against everything else."""
+        if self.classes == 1:
+            return [Support(self.shots.features, self.shots.labels)]
+        binary = [
+            [torch.where(label == IGNORE, label, (label == n).to(label.dtype)) for label in self.shots.labels]
+            for n in range(1, self.classes + 1)
+        ]
+        return [Support(self.shots.features, labels) for labels in binary]
 
     @cached_property
     def _joined(self) -> Tensor:
-        return self._join(self.support.features, self.support.white)
+        return self._join(on_one_grid(self.shots.features), on_one_grid(self.shots.white))
 
     def _join(self, features: Tensor, white: Tensor) -> Tensor:
-        """[…, C, h, w] and […, r, h, w]: kinds of objects are told apart by whitened features, objects from the rest by
-        plain ones. A discriminant's do both."""
-        return features if self.background is not None else torch.cat([F.normalize(features, dim=1), WHITE * white], 1)
+        """[…, C, h, w] and […, r, h, w] together: whitened features tell kinds of objects apart, plain ones objects
+        from backgrounds. Those of a discriminant head do both."""
+        if self.background is not None:
+            return features
+        return torch.cat([F.normalize(features.float(), dim=1), WHITE * white], 1)
 
-    def maps(self, features: Tensor, white: Tensor, valid: Tensor, shares: Shares) -> tuple[Tensor, Tensor, Tensor]:
-        """T queries [T, C, h, w], whitened [T, r, h, w], where ``valid`` [T, h, w] → probabilities [T, N, h, w], shares
-        and presence [T, N]."""
-        if self.classes > 1 and self.joint:
-            probability, proportion = self._together(features, white, valid, shares.point)
+    def answer(self, queries: Sequence[Seen], known: Known) -> list[Answer]:
+        """Probabilities, proportions and presences of several queries, which share the pass over the support."""
+        if self.classes > 1 and self.joint and isinstance(self.method, RePRI):
+            probability, proportion = self._together(self.method, queries, known.point)
         else:
-            found = [self._one(features, valid, n, shares) for n in range(1, self.classes + 1)]
-            probability, proportion = (torch.stack(values, 1) for values in zip(*found, strict=True))
-        presence = torch.stack([presence_of(*query, self.support) for query in zip(white, valid, strict=True)])
-        return probability, proportion, presence
+            each = [self._one(queries, n, known) for n in range(self.classes)]
+            probability = [torch.stack(maps) for maps in zip(*(maps for maps, _ in each), strict=True)]
+            proportion = torch.stack([values for _, values in each], 1)
+        presence = [presence_of(similarity(seen.white, seen.valid, self.directions)) for seen in queries]
+        return [Answer(*values) for values in zip(probability, proportion, presence, strict=True)]
 
-    def one_map(
-        self, probability: Tensor, proportion: Tensor, presence: Tensor, shares: Shares
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """The same of one picture [N, H, W], [N], [N], where several classes share it: those that are rather not there
-        leave their pixels to the others, unless their size was given; the likeliest stays."""
+    def one_map(self, answer: Answer, known: Known) -> Answer:
+        """The answer for an image at its own size, where several classes compete for its pixels: classes that are
+        probably absent leave their pixels to the others, unless their proportion was given; the likeliest class
+        always stays."""
         if self.classes == 1:
-            return probability, proportion, presence
-        there = (presence >= 0.5) | (presence == presence.max()) | (shares.point is not None)
-        absent = probability[~there].sum(0)
-        probability = probability * there[:, None, None]
+            return answer
+        presence = answer.presence
+        there = (presence >= 0.5) | (presence == presence.max()) | (known.point is not None)
+        absent = answer.probability[~there].sum(0)
+        kept = answer.probability * there[:, None, None]
         # In one classifier all claims sum to 1; each on its own, they may claim more than all.
-        left = (1 - absent).clamp_min(1e-6) if self.joint else probability.sum(0).clamp_min(1)
-        return probability / left, proportion * there, presence
+        left = (1 - absent).clamp_min(1e-6) if self.joint else kept.sum(0).clamp_min(1)
+        return Answer(kept / left, answer.proportion * there, presence)
 
     def _together(
-        self, features: Tensor, white: Tensor, valid: Tensor, point: list[float] | None
-    ) -> tuple[Tensor, Tensor]:
-        config = self.config if point is None else self.known
-        shots, queries = (self._joined, self.support.labels), self._join(features, white)
-        out = infer_joint(*shots, queries, self.classes, config, valid, point, self.background)
-        return out.probability[:, 1:], out.proportion[:, 1:]
+        self, method: RePRI, queries: Sequence[Seen], point: tuple[float, ...] | None
+    ) -> tuple[list[Tensor], Tensor]:
+        """[N, h, w] of each query and [T, N]: all classes in one softmax."""
+        config = method.config if point is None else method.config.oracle()
+        features, white = (on_one_grid(maps) for maps in zip(*((q.features, q.white) for q in queries), strict=True))
+        valid = on_one_grid([q.valid for q in queries], False)
+        labels = on_one_grid(self.shots.labels, IGNORE)
+        joined = self._join(features, white)
+        out = infer_joint(self._joined, labels, joined, self.classes, config, valid, point, self.background)
+        maps = [p[1:, : q.valid.shape[0], : q.valid.shape[1]] for p, q in zip(out.probability, queries, strict=True)]
+        return maps, out.proportion[:, 1:]
 
-    def _one(self, features: Tensor, valid: Tensor, n: int, shares: Shares) -> tuple[Tensor, Tensor]:
-        """[T, h, w] and [T] of one class against all else."""
-        labels = self.support.labels
-        if self.classes > 1:
-            labels = torch.where(labels == IGNORE, labels, (labels == n).to(labels.dtype))
-        masks = labels[None].expand(len(features), -1, -1, -1)
-        rows = self.support.features[None].expand(len(features), -1, -1, -1, -1)
-        if shares.point is not None:
-            point = shares.point[n - 1]
-            out = infer(rows, masks, features, self.known, valid, point, background=self.background)
-            return out.probability, out.proportion
-        out = infer(rows, masks, features, self.config, valid, background=self.background)
-        if shares.limits is None:
-            return out.probability, out.proportion
-        bounded = out.proportion.clamp(*shares.limits)
-        outside = bounded != out.proportion
-        if outside.any():
-            again = infer(
-                *(rows[outside], masks[outside], features[outside], self.known, valid[outside], bounded[outside]),
-                background=self.background,
-            )
-            out.probability[outside] = again.probability
-        return out.probability, bounded
+    def _one(self, queries: Sequence[Seen], n: int, known: Known) -> tuple[list[Tensor], Tensor]:
+        """[h, w] of each query and [T]: one class against everything else."""
+        point = None if known.point is None else known.point[n]
+        first = self._predict(queries, n, [point] * len(queries))
+        maps, values = [p.logits.sigmoid() for p in first], [p.proportion for p in first]
+        proportion = torch.tensor([m.mean() if v is None else v for m, v in zip(maps, values, strict=True)])
+        if known.limits is None:
+            return maps, proportion
+        bounded = proportion.clamp(*known.limits)
+        outside = (bounded != proportion).nonzero()[:, 0].tolist()
+        if outside:
+            again = self._predict([queries[i] for i in outside], n, [float(bounded[i]) for i in outside])
+            for i, prediction in zip(outside, again, strict=True):
+                maps[i] = prediction.logits.sigmoid()
+        return maps, bounded
+
+    def _predict(self, queries: Sequence[Seen], n: int, told: Sequence[float | None]):
+        episodes = [
+            Episode(self.supports[n], seen.features, seen.valid, pi, self.background)
+            for seen, pi in zip(queries, told, strict=True)
+        ]
+        return self.method.predict_many(episodes)

@@ -1,7 +1,7 @@
 """A folder of results: masks that carry their own figures, overlays, a contact sheet, annotation files.
 
-The mask of a picture is written last and holds everything that the summary needs, so a run that was stopped can go on,
-and the summary is made of what is on disk.
+The mask of an image is written last and holds everything that the summary needs, so a run that was stopped can go on,
+and the summary is made from the files on disk.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from PIL import Image, PngImagePlugin
 from repri.data.io.annotations import AnnotatedImage, Annotations, shapes_of
 from repri.data.io.formats import write_annotated
 from repri.data.io.masks import read_mask, write_mask
-from repri.runtime.draw import colour_map
+from repri.runtime.draw import overlay
+from repri.runtime.errors import RepriError
 from repri.runtime.files import atomic
 
-from .segmenter import Segmentation
+from .result import Segmentation
 
 __all__ = ["EXPORTS", "Record", "Results"]
 
 EXPORTS = ("coco", "labelme", "label-studio")
+"""Annotation formats that can be written beside the masks."""
 THUMBNAIL, MOST_JPEG = 256, 65_500
-"""Longest sides, the second one because JPEG has no longer ones."""
+"""Longest side of a thumbnail, and the longest side that JPEG allows."""
 FIGURES = "repri"
 """Key of the figures in a mask's PNG."""
 
@@ -39,75 +41,92 @@ class Record(NamedTuple):
     """One line of the summary."""
 
     name: str
-    """Of the query, without its suffix."""
+    """Name of the query, without its suffix."""
     source: str
+    """File of the query."""
     proportion: dict[str, float]
+    """Class → proportion."""
     confidence: float
+    """Expected IoU of the mask."""
     presence: dict[str, float]
+    """Class → probability that the image shows it."""
 
 
 class Results:
-    """What is written into one folder."""
+    """The files of one output folder.
+
+    Args:
+        folder: The folder.
+        classes: Names of the classes.
+        probabilities: Whether probability maps are written too.
+        overlays: Whether the images are written with their masks over them.
+    """
 
     def __init__(self, folder: Path, classes: Sequence[str], probabilities: bool = False, overlays: bool = False):
         self.folder, self.classes = folder, tuple(classes)
         self.probabilities, self.overlays = probabilities, overlays
 
+    @staticmethod
+    def check_formats(exports: Sequence[str]) -> None:
+        """Annotation formats that cannot be written are an error."""
+        for name in exports:
+            if name not in EXPORTS:
+                raise RepriError(f"--export: there is no format named {name!r}. Known: {', '.join(EXPORTS)}.")
+
     def mask_path(self, name: str) -> Path:
+        """The file of a query's mask."""
         return self.folder / "masks" / f"{name}.png"
 
-    def write(self, name: str, found: Segmentation) -> None:
-        """Everything of one picture; its mask last."""
+    def write(self, name: str, result: Segmentation) -> None:
+        """Write everything about one image, its mask last."""
         if self.probabilities:
-            maps = found.probability if found.probability.ndim == 3 else found.probability[None]
-            for label, values in zip(self.classes, maps, strict=True):
+            for label, values in result.probabilities.items():
                 part = name if len(self.classes) == 1 else f"{name}.{_plain(label)}"
                 with atomic(self.folder / "probabilities" / f"{part}.png") as temporary:
                     Image.fromarray((values * 65535).round().astype(np.uint16)).save(temporary)
         if self.overlays:
-            whole = Image.fromarray(overlay(found.picture, found.mask))
+            whole = Image.fromarray(_drawn(result.image, result.mask))
             whole.thumbnail((MOST_JPEG, MOST_JPEG))
             with atomic(self.folder / "overlays" / f"{name}.jpg") as temporary:
                 whole.save(temporary, quality=90)
-        small = Image.fromarray(found.picture)
+        small = Image.fromarray(result.image)
         small.thumbnail((THUMBNAIL, THUMBNAIL))
-        marked = Image.fromarray(found.mask).resize(small.size, Image.Resampling.NEAREST)
-        small = Image.fromarray(overlay(np.asarray(small), np.asarray(marked)))
+        marked = Image.fromarray(result.mask).resize(small.size, Image.Resampling.NEAREST)
+        small = Image.fromarray(_drawn(np.asarray(small), np.asarray(marked)))
         with atomic(self.folder / "thumbnails" / f"{name}.jpg") as temporary:
             small.save(temporary, quality=85)
-        proportion, presence = (_named(value, self.classes) for value in (found.proportion, found.presence))
-        record = Record(name, found.source, proportion, found.confidence, presence)
-        write_mask(found.mask, self.mask_path(name), {FIGURES: json.dumps(record._asdict(), ensure_ascii=True)})
+        record = Record(name, result.source, result.proportions, result.confidence, result.presences)
+        write_mask(result.mask, self.mask_path(name), {FIGURES: json.dumps(record._asdict(), ensure_ascii=True)})
 
     def records(self, names: Iterable[str]) -> Iterator[Record]:
-        """What the masks on disk say; those that are not there are left out."""
+        """The records of the masks on disk; masks that are not there are left out."""
         for name in names:
             path = self.mask_path(name)
             if path.is_file():
                 with Image.open(path) as image:
                     text = image.info.get(FIGURES) if isinstance(image, PngImagePlugin.PngImageFile) else None
                 if text is None:
-                    raise ValueError(f"{path} was not written by `repri segment`: choose another output folder")
+                    raise RepriError(f"{path} was not written by `repri segment`: choose another output folder.")
                 record = Record(**json.loads(text))
                 if tuple(record.proportion) != self.classes:
-                    raise ValueError(
-                        f"{path} is of the classes {', '.join(record.proportion)}, not {', '.join(self.classes)}: "
-                        "choose another output folder"
+                    raise RepriError(
+                        f"{path} has the classes {', '.join(record.proportion)}, not {', '.join(self.classes)}: "
+                        "choose another output folder."
                     )
                 yield record
 
     def check_exports(self, queries: Mapping[str, Path], exports: Sequence[str]) -> None:
-        """Annotation files know pictures by their file names, which must differ."""
+        """Annotation files know images by their file names, which must therefore differ."""
         known: dict[str, Path] = {}
         for path in queries.values() if exports else ():
             if path.stem in known:
-                raise ValueError(
-                    f"--export cannot tell {known[path.stem]} from {path}, which have one name: rename one of them"
+                raise RepriError(
+                    f"--export cannot tell {known[path.stem]} from {path}, which have one name: rename one of them."
                 )
             known[path.stem] = path
 
     def summarise(self, names: Sequence[str], exports: Sequence[str] = ()) -> list[Record]:
-        """``results.csv``, ``index.html`` and annotation files of all that is there."""
+        """Write ``results.csv``, ``index.html`` and annotation files of all masks on disk; returns their records."""
         records = list(self.records(names))
         with atomic(self.folder / "results.csv") as temporary:
             temporary.write_text(_table(records, self.classes))
@@ -132,24 +151,14 @@ class Results:
             write_annotated(content, target, format)
 
 
-def overlay(picture: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """[H, W, 3]: the picture, half covered by the colours of the classes, with a line around them."""
-    colours = colour_map()[mask]
-    shown = np.where(mask[..., None] > 0, (picture.astype(np.uint16) + colours) // 2, picture).astype(np.uint8)
-    edge = np.zeros(mask.shape, bool)
-    edge[:, 1:] |= mask[:, 1:] != mask[:, :-1]
-    edge[1:] |= mask[1:] != mask[:-1]
-    shown[edge] = 255
-    return shown
+def _drawn(image: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """[H, W, 3]: the image, half covered by the colours of the classes, with a white line around them."""
+    return overlay(image, mask, opacity=0.5, line=(255, 255, 255))
 
 
 def _plain(label: str) -> str:
-    """A class's name as part of a file's."""
+    """A class name as part of a file name."""
     return "".join("_" if character in '/\\:*?"<>|' else character for character in label)
-
-
-def _named(value: float | dict[str, float], classes: Sequence[str]) -> dict[str, float]:
-    return value if isinstance(value, dict) else {classes[0]: value}
 
 
 def _table(records: Sequence[Record], classes: Sequence[str]) -> str:
@@ -164,24 +173,24 @@ def _table(records: Sequence[Record], classes: Sequence[str]) -> str:
 
 
 def _sheet(records: Sequence[Record], overlays: bool) -> str:
-    """A page of thumbnails, the least sure first: they are worth a look."""
+    """A page of thumbnails, those with the lowest confidence first: they are worth a look."""
     tiles = []
     for record in sorted(records, key=lambda r: r.confidence):
         name = html.escape(record.name, quote=True)
         link = quote(record.name)
         target = f"overlays/{link}.jpg" if overlays else f"masks/{link}.png"
         there = max(record.presence.values())
-        share = ", ".join(f"{html.escape(k)} {100 * v:.0f} %" for k, v in record.proportion.items())
+        covered = ", ".join(f"{html.escape(k)} {100 * v:.0f} %" for k, v in record.proportion.items())
         tiles.append(
             f'<a href="{target}"><img loading="lazy" src="thumbnails/{link}.jpg" alt=""><b>{name}</b>'
-            f"<span>sure {100 * record.confidence:.0f} %, there {100 * there:.0f} %<br>{share}</span></a>"
+            f"<span>confidence {100 * record.confidence:.0f} %, present {100 * there:.0f} %<br>{covered}</span></a>"
         )
     return PAGE.format(count=len(records), tiles="\n".join(tiles))
 
 
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>repri: {count} pictures</title>
+<title>repri: {count} images</title>
 <style>
 body {{ font: 14px/1.4 system-ui, sans-serif; margin: 2rem; color: #222; background: #fafafa }}
 main {{ display: grid; grid-template-columns: repeat(auto-fill, minmax(200px, 1fr)); gap: 1rem }}
@@ -190,7 +199,7 @@ img {{ width: 100%; height: 180px; object-fit: contain; background: #eee }}
 b, span {{ display: block; overflow: hidden; text-overflow: ellipsis }}
 span {{ color: #666; font-size: 12px }}
 </style></head>
-<body><h1>{count} pictures</h1><p>The least sure come first.</p>
+<body><h1>{count} images</h1><p>Those with the lowest confidence come first.</p>
 <main>
 {tiles}
 </main></body></html>

@@ -1,4 +1,4 @@
-"""How pictures of a batch share the cores."""
+"""How the images of a batch share the cores."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _lock, _calls, _threads = threading.Lock(), 0, 1
 
 @contextmanager
 def side_by_side(batch: int, device: torch.device) -> Generator[tuple[int, Callable[[], object] | None]]:
-    """How many threads work on a batch, and what each does first.
+    """Number of threads that work on a batch, and the function that each thread calls first.
 
-    Pictures side by side, each with its share of torch's threads, keep the cores busier than all threads on one
-    picture. What a thread sets is also the default of threads to come, so the last call to end puts that back.
+    Images side by side, each with a part of torch's threads, keep the cores busier than all threads on one image. The
+    number of threads that a thread sets is also the default of later threads, so the last call to end restores it.
     """
     global _calls, _threads
     if batch == 1:
@@ -29,8 +29,8 @@ def side_by_side(batch: int, device: torch.device) -> Generator[tuple[int, Calla
         _calls += 1
     try:
         workers = min(batch, _threads if device.type == "cpu" else 2)  # of two, one may read while the other computes
-        share = max(1, _threads // workers)
-        yield workers, lambda: torch.set_num_threads(share)
+        part = max(1, _threads // workers)
+        yield workers, lambda: torch.set_num_threads(part)
     finally:
         with _lock:
             _calls -= 1

@@ -1,4 +1,4 @@
-"""Overlapping tiles of a large picture."""
+"""Overlapping tiles of a large image."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["starts", "window"]
 
 
 def starts(length: int, side: int) -> list[int]:
-    """Where tiles of a side begin, overlapping by a quarter or more."""
+    """Places at which tiles of a given side begin, overlapping by a quarter or more."""
     if length <= side:
         return [0]
     count = 1 + -(-(length - side) // (3 * side // 4))
@@ -17,6 +17,6 @@ def starts(length: int, side: int) -> list[int]:
 
 
 def window(side: int) -> Tensor:
-    """Weights of a tile's pixels, low at its border."""
+    """Weights [side] of a tile's pixels, low at its border."""
     ramp = (torch.arange(side) + 0.5) / side
     return (torch.minimum(ramp, 1 - ramp) * 8).clamp(max=1)

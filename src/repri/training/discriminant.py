@@ -1,8 +1,6 @@
-"""Base training without steps: one pass over the base classes' features, then algebra (``models.discriminant``)."""
+"""Base training without steps: one pass over the features of the base classes, then algebra."""
 
 from __future__ import annotations
-
-from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -12,63 +10,73 @@ from repri.models.heads.discriminant import Discriminant, Moments
 from repri.runtime.distributed import World
 
 from .batches import Batch
-from .network import HeadTrainee
-from .plan import Plan
+from .plan import Plan, Report
+from .square import labels_at_cells
+from .trainee import HeadTrainee
 
-__all__ = ["add_picture", "fit_discriminant", "labels_of"]
+__all__ = ["add_image", "empty_moments", "fit_discriminant"]
 
 
-def fit_discriminant(
-    plan: Plan,
-    trainee: HeadTrainee,
-    world: World,
-    report: Callable[[str, int, int, str], None] | None = None,
-    device: str = "cpu",
-) -> None:
-    """Set the head, and the classifier to the nearest class mean in its features (with the classes' frequencies)."""
-    head, examples = trainee.head, plan.examples
-    assert isinstance(head, Discriminant)
-    found = Moments.empty(len(plan.classes) + 1, len(head.mean))
+def fit_discriminant(plan: Plan, world: World, report: Report | None = None, device: str = "cpu") -> None:
+    """Compute the head, and set the classifier to the nearest class mean in its features.
+
+    Args:
+        plan: A run whose head is a discriminant.
+        world: The processes, which divide the images among them.
+        report: Called with the progress.
+        device: Device of the network.
+    """
+    (trainee, head), examples, moments = _parts(plan), plan.examples, empty_moments(plan)
     mine = world.share(list(range(len(examples))))
     for i, batch in enumerate(examples.batches([[place] for place in mine], 0)):
-        add_picture(found, plan, head, batch, device)
+        add_image(moments, plan, batch, device)
         if report:
             report("moments of the base classes", i + 1, len(mine), "")
     if world.size > 1:
-        for sums in found:
+        for sums in moments:
             moved = sums.to(device)
             torch.distributed.all_reduce(moved)
             sums.copy_(moved)
-    means = head.fit(found)
-    _nearest_mean(trainee.classifier, means, found.count)
+    means = head.fit(moments)
+    _set_nearest_mean(trainee.classifier, means, moments.count)
 
 
-def labels_of(labels: Tensor, cells: Sequence[int], stride: int, strided: bool) -> Tensor:
-    """[H, W] → [h, w]: labels of the pixels on which (``strided``), or around which, h×w cells lie."""
-    rows, columns = (
-        (torch.arange(count) * stride + (0 if strided else stride // 2)).clamp_max(side - 1)
-        for count, side in zip(cells, labels.shape, strict=True)
-    )
-    return labels[rows][:, columns]
+def empty_moments(plan: Plan) -> Moments:
+    """Moments of no cells, for the classes of a run and its background."""
+    _, head = _parts(plan)
+    return Moments.empty(len(plan.classes) + 1, len(head.mean))
 
 
-def add_picture(found: Moments, plan: Plan, head: Discriminant, batch: Batch, device: str = "cpu") -> None:
-    """Every ``thin``-th cell, in both directions, of the one picture of a batch: of those that were computed, where
-    others were left out already."""
-    trunk = plan.trainee.trunk
-    assert trunk is not None
-    assert plan.examples.store is not None
-    source = plan.examples.store.extractor
-    few = slice(None, None, plan.config.thin * trunk.stride // source.stride)
-    labels = labels_of(batch.labels[0], batch.x.shape[-2:], source.stride, source.strided)[few, few].flatten()
-    rows = head.unit(batch.x[..., few, few].to(device))[0].cpu().flatten(1).T
+def add_image(moments: Moments, plan: Plan, batch: Batch, device: str = "cpu") -> None:
+    """Add the cells of one image to the moments of their classes.
+
+    Args:
+        moments: The sums so far, which change.
+        plan: The run. Every ``loss.thin``-th cell counts in both directions; an extractor that computes those cells
+            alone has left out the others already.
+        batch: A batch of one image.
+        device: Device of the head.
+    """
+    (trainee, head), store = _parts(plan), plan.examples.features
+    assert store is not None
+    assert trainee.trunk is not None
+    every = slice(None, None, plan.settings.loss.thin * trainee.trunk.stride // store.extractor.stride)
+    labels = labels_at_cells(batch.labels[0], batch.x.shape[-2:], store.extractor)[every, every].flatten()
+    rows = head.unit(batch.x[..., every, every].to(device))[0].cpu().flatten(1).T
     for label in labels.unique().tolist():
         if label != IGNORE:
-            found.add(rows[labels == label], label)
+            moments.add(rows[labels == label], label)
 
 
-def _nearest_mean(classifier: torch.nn.Conv2d, means: Tensor, count: Tensor) -> None:
-    """log n + μ·z − |μ|²/2: features have the same spread in all directions."""
+def _parts(plan: Plan) -> tuple[HeadTrainee, Discriminant]:
+    """The network and its head, if that is a discriminant."""
+    assert isinstance(plan.trainee, HeadTrainee)
+    assert isinstance(plan.trainee.head, Discriminant)
+    return plan.trainee, plan.trainee.head
+
+
+def _set_nearest_mean(classifier: torch.nn.Conv2d, means: Tensor, count: Tensor) -> None:
+    """Logits log n + μ·z − |μ|²/2: the discriminant's features have the same spread in all directions."""
     with torch.no_grad():
         classifier.weight.copy_(means[..., None, None])
         assert classifier.bias is not None

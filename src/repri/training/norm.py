@@ -1,4 +1,4 @@
-"""Batch norm over all processes, on any device (PyTorch's own wants a GPU)."""
+"""Batch norm over all processes, on any device; PyTorch's own needs a GPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["SyncBatchNorm", "synchronise"]
 
 
 class _Sum(torch.autograd.Function):
-    """Sum over processes; so is the gradient's."""
+    """Sum over all processes; the gradient is summed too."""
 
     @staticmethod
     def forward(ctx, x: Tensor) -> Tensor:
@@ -26,7 +26,7 @@ class _Sum(torch.autograd.Function):
 
 
 class SyncBatchNorm(nn.BatchNorm2d):
-    """The statistics of the batches of all processes together; those may differ in size."""
+    """Batch norm with the statistics of the batches of all processes together, which may differ in size."""
 
     def forward(self, input: Tensor) -> Tensor:
         if not self.training:
@@ -49,7 +49,7 @@ class SyncBatchNorm(nn.BatchNorm2d):
 
 
 def synchronise(module: nn.Module) -> None:
-    """Let every batch norm inside a module look at all processes."""
+    """Make every batch norm inside a module use the batches of all processes."""
     for child in module.modules():
         if type(child) is nn.BatchNorm2d:
             child.__class__ = SyncBatchNorm

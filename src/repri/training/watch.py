@@ -1,4 +1,4 @@
-"""What a person watches: TensorBoard scalars, if the library is there, and pictures of predictions."""
+"""What a person watches during a run: TensorBoard's curves, if the library is installed, and images of predictions."""
 
 from __future__ import annotations
 
@@ -13,20 +13,26 @@ import torch
 from PIL import Image
 
 from repri.data.io.masks import IGNORE
-from repri.features.view import geometry
 from repri.runtime.files import atomic
 
-from .network import Trainee
 from .plan import Plan
+from .trainee import Trainee
 
-__all__ = ["Watcher"]
+__all__ = ["Board", "Watcher"]
 
-PICTURES = 4
+IMAGES = 4
+"""Validation images that are drawn after an epoch."""
 SIDE = 208
+"""Side of each drawn image in pixels."""
 
 
 class Watcher:
-    """Writes into the run's folder, from the first process only."""
+    """Writes into the run's folder, in the first process only.
+
+    Args:
+        plan: The run.
+        active: Whether this is the first process.
+    """
 
     def __init__(self, plan: Plan, active: bool):
         self.plan, self.active, self.board = plan, active, None
@@ -38,14 +44,17 @@ class Watcher:
             self.board = Board(plan.folder / "tensorboard")
 
     def close(self) -> None:
+        """Close TensorBoard's log."""
         if self.board is not None:
             self.board.close()
 
-    def step(self, iteration: int, loss: float, lr: float) -> None:
+    def step(self, iteration: int, loss: float, rate: float) -> None:
+        """Log the loss and the learning rate of every tenth step."""
         if self.board is not None and iteration % 10 == 0:
-            self.board.scalars({"loss": loss, "lr": lr}, iteration)
+            self.board.scalars({"loss": loss, "lr": rate}, iteration)
 
     def epoch(self, row: dict[str, Any], trainee: Trainee) -> None:
+        """Log the figures of an epoch, and draw predictions if there is a classifier."""
         if not self.active:
             return
         if self.board is not None:
@@ -53,34 +62,39 @@ class Watcher:
             self.board.scalars(measured, row["step"])
         if trainee.last is None:
             return
-        picture = self._predictions(trainee)
+        drawn = self._predictions(trainee)
         with atomic(self.plan.folder / "samples" / f"epoch-{row['epoch']:03}.png") as temporary:
-            Image.fromarray(picture).save(temporary)
+            Image.fromarray(drawn).save(temporary)
         if self.board is not None:
-            self.board.picture("picture, truth, prediction", picture, row["step"])
+            self.board.image("image, mask, prediction", drawn, row["step"])
 
     def _predictions(self, trainee: Trainee) -> np.ndarray:
-        """Rows of picture, truth and prediction, in colours of the classes."""
+        """Rows of image, mask and prediction, in colours of the classes: [H, W, 3]."""
         examples, device = self.plan.validation, next(trainee.parameters()).device
-        count = min(PICTURES, len(examples))
+        count = min(IMAGES, len(examples))
         rows = []
         trainee.eval()
         for place in [i * len(examples) // count for i in range(count)]:
             (batch,) = examples.batches([[place]], 0)
             with torch.inference_mode():
-                logits = trainee.segment(batch.x.to(device), batch.labels.shape[-1])
+                _, logits = trainee(batch.x.to(device))
+                predicted = trainee.upsample(logits, batch.labels.shape[-1])[0].argmax(0).byte().cpu().numpy()
             image = examples.dataset.image(examples.ids[place])
-            maps = [batch.labels[0].numpy(), logits[0].argmax(0).byte().cpu().numpy()]
-            where = geometry((image.shape[0], image.shape[1]), examples.rule, examples.size, examples.multiple)
-            height, width = where.content
-            tiles = [Image.fromarray(image)] + [Image.fromarray(_coloured(m[:height, :width])) for m in maps]
-            rows.append(np.concatenate([np.asarray(tile.resize((SIDE, SIDE))) for tile in tiles], 1))
+            height, width = examples.square.content((image.shape[0], image.shape[1]))
+            maps = [_coloured(m[:height, :width]) for m in (batch.labels[0].numpy(), predicted)]
+            tiles = [Image.fromarray(tile).resize((SIDE, SIDE)) for tile in (image, *maps)]
+            rows.append(np.concatenate([np.asarray(tile) for tile in tiles], 1))
         return np.concatenate(rows)
 
 
 class Board:
-    """TensorBoard's log, written at once: the library's own writer does it in a thread that a full disk ends, and then
-    waits for it forever. What cannot be written ends the log, not the run."""
+    """TensorBoard's log, written at once; a log that cannot be written ends, and the run goes on.
+
+    The library's own writer works in a thread, which a full disk ends and for which the writer then waits forever.
+
+    Args:
+        folder: Folder of the log.
+    """
 
     def __init__(self, folder: Path):
         from tensorboardX.event_file_writer import EventsWriter
@@ -93,15 +107,17 @@ class Board:
             self._give_up(error)
 
     def scalars(self, values: dict[str, float], step: int) -> None:
+        """Add one point to each of several curves."""
         from tensorboardX.summary import scalar
 
         for name, value in values.items():
             self._write(scalar(name, value), step)
 
-    def picture(self, name: str, picture: np.ndarray, step: int) -> None:
+    def image(self, name: str, pixels: np.ndarray, step: int) -> None:
+        """Add an image [H, W, 3]."""
         from tensorboardX.summary import image
 
-        self._write(image(name, picture, dataformats="HWC"), step)
+        self._write(image(name, pixels, dataformats="HWC"), step)
 
     def _write(self, summary: Any, step: int) -> None:
         from tensorboardX.proto import event_pb2
@@ -116,6 +132,7 @@ class Board:
             self._give_up(error)
 
     def close(self) -> None:
+        """Close the file; nothing is written after that."""
         writer, self.writer = self.writer, None
         if writer is not None:
             with suppress(OSError):
@@ -127,7 +144,7 @@ class Board:
 
 
 def _coloured(labels: np.ndarray) -> np.ndarray:
-    """[h, w] labels → [h, w, 3]: background black, 255 white, classes by well-spread hues."""
+    """Colours [h, w, 3] of labels [h, w]: background is black, 255 is white, classes have hues far apart."""
     hues = (np.arange(256) * 0.618034) % 1
     palette = np.stack([np.abs(((hues * 6 + shift) % 6) - 3) - 1 for shift in (0, 4, 2)], -1).clip(0, 1)
     palette = (60 + 195 * palette).astype(np.uint8)

@@ -22,10 +22,13 @@ import platformdirs
 
 __all__ = ["load_library", "native_status"]
 
-SOURCE = Path(__file__).with_name("kernel.c")
-COMMON_FLAGS = ("-O3", "-std=gnu11", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
-FLAG_CHOICES = (("-march=native", "-fopenmp"), ("-mcpu=native", "-fopenmp"))
-"""Tried in turn. Without the processor's own vectors and threads, torch is the faster one."""
+FOLDER = Path(__file__).parent
+SOURCES = [FOLDER / name for name in ("kernel.c", "pack.c", "threads.c")]
+HEADERS = [FOLDER / name for name in ("threads.h", "vectors.h")]
+COMMON_FLAGS = ("-O3", "-std=gnu11", "-fno-math-errno", "-fno-trapping-math", "-fopenmp")
+SHARED_FLAGS = ("-shared", "-fPIC")
+FLAG_CHOICES = (("-march=native",), ("-mcpu=native",))
+"""Flags that are tried in turn. Without the processor's own vectors, torch is faster than the kernel."""
 
 
 def native_status() -> tuple[bool, str]:
@@ -50,7 +53,7 @@ def _load_library() -> tuple[ctypes.CDLL | None, str]:
     compiler = shutil.which(os.environ.get("CC") or "cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         return None, "no C compiler (cc, gcc or clang) found"
-    source = SOURCE.read_bytes()
+    source = b"".join(path.read_bytes() for path in (*SOURCES, *HEADERS))
     key = hashlib.sha256(source + repr((compiler, COMMON_FLAGS, FLAG_CHOICES, _processor())).encode()).hexdigest()
     try:
         cache = os.environ.get("REPRI_CACHE") or platformdirs.user_cache_dir("repri", appauthor=False)
@@ -82,7 +85,7 @@ def _build(compiler: str, path: Path) -> Path:
     os.close(handle)
     try:
         for flags in FLAG_CHOICES:
-            command = [compiler, *COMMON_FLAGS, *flags, str(SOURCE), "-o", temporary, "-lm"]
+            command = [compiler, *COMMON_FLAGS, *SHARED_FLAGS, *flags, *map(str, SOURCES), "-o", temporary, "-lm"]
             done = subprocess.run(command, capture_output=True, text=True, timeout=120)
             if done.returncode == 0:
                 os.replace(temporary, path)
@@ -95,10 +98,10 @@ def _build(compiler: str, path: Path) -> Path:
 def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
     library.repri_pass.argtypes = (ctypes.c_void_p, ctypes.c_int32)
     library.repri_pass.restype = None
-    pointer, size = ctypes.c_void_p, ctypes.c_int64
+    pointer = ctypes.c_void_p
     library.repri_step.argtypes = (*[pointer] * 7, ctypes.c_int32)
     library.repri_step.restype = ctypes.c_int32
-    library.repri_pack.argtypes = (pointer, *[size] * 4, *[pointer] * 2, size, pointer, pointer, ctypes.c_int32)
+    library.repri_pack.argtypes = (pointer,)
     library.repri_pack.restype = ctypes.c_int64
     return library
 

@@ -15,26 +15,14 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#if defined(__AVX512F__) && defined(__AVX512BW__)
-#include <immintrin.h>
-#define LANES 16
-#elif defined(__AVX2__)
-#include <immintrin.h>
-#define LANES 8
-#else
-#define LANES 4
-#endif
+
+#include "threads.h"
+#include "vectors.h"
 
 #define STRIDE_MULTIPLE 16 /* rows are padded with zeros to a multiple of this */
 #define BATCH 16           /* rows whose coefficients are computed together */
 #define ROWS 4             /* rows held in registers at once */
-#define TILE 64            /* pixels transposed together when features are packed */
 #define TASKS 4            /* classifiers held in registers at once, when tasks share a support */
-
-typedef float vfloat __attribute__((vector_size(LANES * 4)));
-typedef int32_t vint __attribute__((vector_size(LANES * 4)));
-typedef int16_t vshort __attribute__((vector_size(LANES * 2)));
-#define INLINE static inline __attribute__((always_inline))
 
 enum { GRADIENT = 0, FOREGROUND = 1, BACKGROUND = 2 };
 enum { BEGIN, END, FIRST_TASK, TASK_COUNT, PARTIAL, IS_QUERY, CHUNK_FIELDS };
@@ -58,36 +46,6 @@ typedef struct {
     float temperature, epsilon, lr, bias_slope;
     int32_t threads;
 } plan;
-
-INLINE vfloat load(const int16_t *p) {
-#if LANES == 16
-    return (vfloat)_mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(_mm256_loadu_si256((const __m256i *)p)));
-#elif LANES == 8 /* compilers make something slow of the general form */
-    return (vfloat)_mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i *)p)));
-#else
-    vshort v;
-    memcpy(&v, p, sizeof v);
-    return __builtin_convertvector(v, vfloat);
-#endif
-}
-
-INLINE vfloat at(const float *p) {
-    vfloat v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
-INLINE float horizontal_sum(vfloat v) {
-#if LANES == 16
-    return _mm512_reduce_add_ps((__m512)v);
-#else
-    float lane[LANES];
-    memcpy(lane, &v, sizeof lane);
-    for (int half = LANES / 2; half >= 1; half /= 2)
-        for (int i = 0; i < half; i++) lane[i] += lane[i + half];
-    return lane[0];
-#endif
-}
 
 /* out[t][r] = rows[r] . unit[t] for ROWS rows and `tasks` classifiers (a compile-time constant) */
 INLINE void dots(const int tasks, const int16_t *rows, int64_t stride, const float *unit, float *out) {
@@ -124,46 +82,6 @@ INLINE void accumulate(const int tasks, const int16_t *rows, int64_t stride, con
             memcpy(sums + t * step + c, &s, sizeof s);
         }
     }
-}
-
-INLINE vfloat choose(vint mask, vfloat a, vfloat b) { return (vfloat)((mask & (vint)a) | (~mask & (vint)b)); }
-
-/* exp and log within 2 units in the last place on the ranges used here, for LANES values at once */
-INLINE vfloat fast_exp(vfloat x) { /* -80 <= x <= 0 */
-    vint n = __builtin_convertvector(x * 1.44269504f - 0.5f, vint);
-    vfloat k = __builtin_convertvector(n, vfloat), r = x - k * 0.693359375f + k * 2.12194440e-4f;
-    vfloat power = (vfloat)((n + 127) << 23);
-    return power * (1 + r * (1 + r * (0.5f + r * (1 / 6.f + r * (1 / 24.f + r * (1 / 120.f + r / 720.f))))));
-}
-
-INLINE vfloat fast_log(vfloat x) { /* positive, normal */
-    vint exponent = ((vint)x - 0x3f3504f3) >> 23; /* leaves a mantissa in [sqrt(1/2), sqrt(2)) */
-    vfloat m = (vfloat)((vint)x - (exponent << 23)), t = (m - 1) / (m + 1), u = t * t;
-    vfloat series = 2 * t * (1 + u * (1 / 3.f + u * (1 / 5.f + u * (1 / 7.f + u / 9.f))));
-    return __builtin_convertvector(exponent, vfloat) * 0.693147181f + series;
-}
-
-/* p = sigmoid(x), q = 1 - p and their logarithms */
-typedef struct {
-    vfloat p, q, log_p, log_q;
-} posterior;
-
-INLINE posterior classify(vfloat x, float epsilon) {
-    vint negative = x < 0;
-    vfloat size = choose(negative, -x, x), bounded = choose(size < 80, size, 80 - (vfloat){0});
-    vfloat e = fast_exp(-bounded), larger = 1 / (1 + e), smaller = e * larger;
-    posterior y = {.p = choose(negative, smaller, larger)};
-    if (epsilon > 0) { /* arithmetic that takes 1 - p and log(p + epsilon), rounding included */
-        y.q = 1 - y.p;
-        y.log_p = fast_log(y.p + epsilon);
-        y.log_q = fast_log(y.q + epsilon);
-    } else {
-        vfloat log_larger = -fast_log(1 + e), log_smaller = log_larger - size;
-        y.q = choose(negative, larger, smaller);
-        y.log_p = choose(negative, log_smaller, log_larger);
-        y.log_q = choose(negative, log_larger, log_smaller);
-    }
-    return y;
 }
 
 /* derivative of CE by the logit */
@@ -284,15 +202,21 @@ static void reduce_task(const plan *s, int64_t task, int64_t channel) {
 /* mode GRADIENT: everything a step needs, into vectors and sums. FOREGROUND, BACKGROUND: vectors[:, 0]
  * becomes the weighted sum of the support's foreground or background rows. */
 void repri_pass(const plan *s, int32_t mode) {
-#pragma omp parallel num_threads(s->threads)
+    const int64_t blocks = s->stride / STRIDE_MULTIPLE;
+    region r = region_begin(s->threads);
+    double work = 0;
+#pragma omp parallel num_threads(r.threads) reduction(+ : work)
     {
-#pragma omp for schedule(dynamic, 1)
+        work -= thread_seconds();
+#pragma omp for schedule(dynamic, 1) nowait
         for (int64_t k = 0; k < s->chunk_count; k++) chunk_step(s, mode, s->chunks + k * CHUNK_FIELDS);
-        const int64_t blocks = s->stride / STRIDE_MULTIPLE;
+        work += thread_seconds();
+#pragma omp barrier
 #pragma omp for schedule(static)
         for (int64_t i = 0; i < s->task_count * blocks; i++)
             reduce_task(s, i / blocks, i % blocks * STRIDE_MULTIPLE);
     }
+    region_end(&r, work);
 }
 
 static double safe_log(double x) { return log(x < 1.1754944e-38 ? 1.1754944e-38 : x); }
@@ -345,64 +269,4 @@ int32_t repri_step(const plan *s, float *w, float *b, const float *pi, const flo
     }
     free(gradient);
     return 1;
-}
-
-/* One pixel: quantise, and measure it before and after. Returns whether a value is not finite. */
-static int pack_row(const float *restrict z, int64_t channels, int16_t *restrict row, float *inv_norm, float *norm) {
-    float largest = 0, square = 0, exact_square = 0;
-#pragma omp simd reduction(max : largest)
-    for (int64_t c = 0; c < channels; c++) largest = fabsf(z[c]) > largest ? fabsf(z[c]) : largest;
-    /* the scale of a subnormal row would overflow: such a row counts as zero */
-    const float scale = largest > 1e-34f ? 32767.f / largest : 0.f;
-#pragma omp simd reduction(+ : square, exact_square)
-    for (int64_t c = 0; c < channels; c++) {
-        float v = z[c] * scale; /* NaN if z[c] is, or if it is infinite and the scale therefore 0 */
-        exact_square += v * v;
-        v = v + (v < 0 ? -0.5f : 0.5f);
-        int32_t q = (int32_t)(v == v ? v : 0.f);
-        row[c] = (int16_t)q;
-        square += (float)q * (float)q;
-    }
-    *inv_norm = square > 0 ? 1.f / sqrtf(square) : 0.f;
-    *norm = square > 0 ? sqrtf(exact_square) / scale : 0.f;
-    return exact_square != exact_square;
-}
-
-/* One image [channels, pixels], any strides, to int16 rows [.., stride], 1 / |row| and the norm of the pixel before
- * rounding. `places` [pixels]: which row a pixel becomes, or -1 for none. Returns how many pixels hold a value that
- * is not finite, or -1 when there is no memory for the tiles. */
-int64_t repri_pack(const float *image, int64_t channels, int64_t pixels, int64_t channel_stride, int64_t pixel_stride,
-                   const int64_t *places, int16_t *rows, int64_t stride, float *inv_norm, float *norm, int32_t threads) {
-    int64_t bad = 0, failed = 0;
-    const int64_t pitch = ((channels + 31) / 32 * 2 + 1) * 16; /* an odd number of lines: columns spread over the cache */
-#pragma omp parallel num_threads(threads) reduction(+ : bad, failed)
-    {
-        float *tile = malloc(TILE * pitch * sizeof *tile), unused[2];
-        int16_t *nowhere = malloc(stride * sizeof *nowhere);
-        const int ready = tile && nowhere;
-        failed += !ready;
-#pragma omp for schedule(static)
-        for (int64_t start = 0; start < pixels; start += TILE) {
-            if (!ready) continue;
-            const int64_t count = pixels - start < TILE ? pixels - start : TILE;
-            const float *corner = image + start * pixel_stride;
-            if (pixel_stride == 1) /* the usual layout: transpose a tile */
-                for (int64_t c = 0; c < channels; c++)
-                    for (int64_t j = 0; j < count; j++) tile[j * pitch + c] = corner[c * channel_stride + j];
-            else
-                for (int64_t j = 0; j < count; j++)
-                    for (int64_t c = 0; c < channels; c++)
-                        tile[j * pitch + c] = corner[c * channel_stride + j * pixel_stride];
-            for (int64_t j = 0; j < count; j++) {
-                const int64_t at = places[start + j];
-                if (at < 0)
-                    bad += pack_row(tile + j * pitch, channels, nowhere, unused, unused + 1);
-                else
-                    bad += pack_row(tile + j * pitch, channels, rows + at * stride, inv_norm + at, norm + at);
-            }
-        }
-        free(tile);
-        free(nowhere);
-    }
-    return failed ? -1 : bad;
 }

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from repri.inference.config import InferenceConfig
 from repri.inference.problem import Problem
+from repri.runtime.errors import RepriError
 
 from .build import load_library
 from .passes import Evaluation, not_finite_message, support_weights
@@ -43,13 +44,23 @@ class Plan(ctypes.Structure):
     ]
 
 
+class Image(ctypes.Structure):
+    """``image`` of pack.c."""
+
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("values", "places", "rows", "inv_norm", "norm")),
+        *((name, ctypes.c_int64) for name in ("channels", "pixels", "channel_stride", "pixel_stride", "row_stride")),
+        ("threads", ctypes.c_int32),
+    ]
+
+
 class NativePasses:
     """CPU, float32 sums over int16 rows: half the bytes, one pass a step."""
 
     def __init__(self, problem: Problem, cfg: InferenceConfig):
         library, reason = load_library()
         if library is None:
-            raise ValueError(f"backend 'native' is not available here: {reason}")
+            raise RepriError(f"backend 'native' is not available here: {reason}")
         self.library = library
         self.tasks, self.channels, *size = problem.query.shape
         self.size, self.pixels = size, size[0] * size[1]
@@ -138,16 +149,17 @@ class NativePasses:
         places = torch.where(kept, kept.cumsum(0) - 1, -1)
         for image, place in zip(images, places.split(pixels), strict=True):
             flat = image.float().flatten(1)  # [C, h·w]: a view, whatever the strides, unless h and w do not merge
-            count = self.library.repri_pack(
-                *(flat.data_ptr(), self.channels, pixels, *flat.stride(), place.data_ptr()),
-                *(self.rows[row:].data_ptr(), self.stride, self.inv_norm[row:].data_ptr(), self.norm[row:].data_ptr()),
-                torch.get_num_threads(),
+            buffers = (flat, place, self.rows[row:], self.inv_norm[row:], self.norm[row:])
+            image_struct = Image(
+                *(tensor.data_ptr() for tensor in buffers),
+                *(self.channels, pixels, *flat.stride(), self.stride, torch.get_num_threads()),
             )
+            count = self.library.repri_pack(ctypes.byref(image_struct))
             bad = -1 if count < 0 else bad + count
         if bad < 0:
             raise MemoryError("no memory to lay out the features")
         if bad:
-            raise ValueError(not_finite_message(name, bad))
+            raise RepriError(not_finite_message(name, bad))
 
 
 def _chunk_table(starts: list[int], support_sets: int, tasks: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from repri.inference.config import InferenceConfig
 from repri.inference.problem import Problem
+from repri.runtime.errors import RepriError
 
 __all__ = ["Evaluation", "Passes", "TorchPasses", "direction", "one_more", "support_weights", "unit_vectors"]
 
@@ -226,7 +227,7 @@ def unit_rows(image_sets: list[Tensor], dtype: torch.dtype, name: str, first_tas
         bad = (~rows.isfinite().all(-1)).flatten(1).sum(1)
         if bad.any():
             task = int(bad.nonzero()[0])
-            raise ValueError(not_finite_message(f"task {first_task + task}: {name}", int(bad[task])))
+            raise RepriError(not_finite_message(f"task {first_task + task}: {name}", int(bad[task])))
         largest = rows.abs().amax(-1, keepdim=True)
         rows.div_(torch.where(largest > 0, largest, 1))
         norm = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)

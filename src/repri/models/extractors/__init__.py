@@ -1,1 +1,1 @@
-"""Feature extractors that are made of others, or of fixed filters."""
+"""Feature extractors: a network, fixed filters, and extractors that are made of others."""

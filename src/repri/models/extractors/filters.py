@@ -1,8 +1,8 @@
-"""A fixed feature extractor that needs no weights: colour, Gabor energies, a random lift.
+"""A fixed feature extractor that needs no weights: colour, Gabor energies, random Fourier features.
 
-It stands in for a trained network where none is at hand: local colour and the energy of
-oriented band-pass filters describe texture, and random Fourier features [Rahimi & Recht 2007]
-turn distances between descriptions into cosines, which is what the classifier looks at.
+It replaces a trained network where there is none. Local colour and the energy of oriented band-pass filters describe
+texture, and random Fourier features [Rahimi & Recht 2007] turn distances between descriptions into cosines, which the
+classifier compares.
 """
 
 from __future__ import annotations
@@ -21,7 +21,17 @@ OCTAVES, WAVELENGTHS, ORIENTATIONS = 3, (4.0, 6.0), 6
 
 
 class FilterBank(FeatureExtractor):
-    """Images [B, 3, H, W] in [0, 1] → features [B, C, ⌈H / stride⌉, ⌈W / stride⌉]."""
+    """Images [B, 3, H, W] in [0, 1] → features [B, C, ⌈H / stride⌉, ⌈W / stride⌉].
+
+    Args:
+        channels: C, the number of random Fourier features.
+        stride: Pixels per cell.
+
+    Example:
+        >>> import torch
+        >>> FilterBank().extract(torch.rand(1, 3, 32, 48)).shape
+        torch.Size([1, 256, 8, 12])
+    """
 
     name, rule = "filters", InputRule(256)
 
@@ -46,7 +56,7 @@ class FilterBank(FeatureExtractor):
         return lifted.cos()
 
     def _texture(self, luminance: Tensor) -> Tensor:
-        """[B, 2 · bands, H, W]: for each band how strong it is and how oriented; rotation changes neither."""
+        """Strength and anisotropy of each band, unchanged by rotation: [B, 1, H, W] → [B, 2 · bands, H, W]."""
         size, level, described = luminance.shape[-2:], luminance, []
         pad = self.filters.shape[-1] // 2
         for octave in range(OCTAVES):
@@ -59,7 +69,7 @@ class FilterBank(FeatureExtractor):
 
 
 def _gabor_pairs(wavelengths: tuple[float, ...], orientations: int) -> Tensor:
-    """[2 · n, 1, k, k]: even then odd filters, by wavelength then orientation, blind to the mean."""
+    """Even, then odd filters [2 · n, 1, k, k] by wavelength and orientation; a constant gives no response."""
     radius = int(1.4 * max(wavelengths))
     axis = torch.arange(-radius, radius + 1, dtype=torch.float32)
     y, x = torch.meshgrid(axis, axis, indexing="ij")
@@ -76,7 +86,7 @@ def _gabor_pairs(wavelengths: tuple[float, ...], orientations: int) -> Tensor:
 
 
 def _blur(maps: Tensor, radius: int) -> Tensor:
-    """Two box blurs, edges replicated."""
+    """Blur maps by two box filters; edges are replicated."""
     for _ in range(2):
         maps = F.avg_pool2d(F.pad(maps, (radius,) * 4, mode="replicate"), 2 * radius + 1, 1)
     return maps

@@ -1,68 +1,62 @@
-"""Features of several networks together, cell by cell."""
+"""Features of several extractors side by side, cell by cell."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from repri.features.extractor import FeatureExtractor, InputRule, fingerprint_of
+from repri.features.grid import Grid
+from repri.runtime.errors import RepriError
 
 from .stitched import StitchedExtractor
 
-__all__ = ["JointExtractor", "Part"]
-
-
-@dataclass(frozen=True)
-class Part:
-    """One network of a joint extractor: what ``load_extractor`` takes."""
-
-    name: str
-    weights: str | None = None
-    layers: tuple[str | int, ...] | None = None
-    combine: Literal["concat", "mean"] = "concat"
-    shifts: int = 1
+__all__ = ["JointExtractor"]
 
 
 class JointExtractor(FeatureExtractor):
-    """[B, C₁ + C₂ + …, h, w] of several extractors on the grid of the first, interpolated where they lie elsewhere."""
+    """Features [B, C₁ + C₂ + …, h, w] of several extractors, interpolated to the grid of the first.
+
+    Args:
+        parts: The extractors, at least one.
+    """
 
     def __init__(self, parts: Sequence[FeatureExtractor]):
         if not parts:
-            raise ValueError("a joint extractor needs at least one part")
+            raise RepriError("A joint extractor needs at least one part.")
         self.parts, first = tuple(parts), parts[0]
         self.name = " + ".join(part.name for part in parts)
         self.channels = sum(part.channels for part in parts)
-        self.stride, self.strided = first.stride, first.strided
+        self.stride, self.on_pixels = first.stride, first.on_pixels
         self.rule = InputRule(first.rule.size, math.lcm(*(part.rule.multiple for part in parts)))
         self.device = torch.device(getattr(first, "device", "cpu"))
         self.seen = tuple(dict.fromkeys(name for part in parts for name in part.seen))
 
+    def cells(self, pixels: tuple[int, int]) -> tuple[int, int]:
+        """Rows and columns of cells of the first part for an input of some height and width."""
+        return self.parts[0].cells(pixels)
+
     def _forward(self, images: Tensor) -> Tensor:
         maps = [part.extract(images) for part in self.parts]  # each with its own normalisation
-        size = (maps[0].shape[-2], maps[0].shape[-1])
-        moved = [self._to_first(m, part, size) for m, part in zip(maps[1:], self.parts[1:], strict=True)]
+        pixels = (images.shape[-2], images.shape[-1])
+        rows, columns = self._grid(self.parts[0], maps[0], pixels).places()
+        moved = [
+            self._grid(part, features, pixels).interpolate(features, rows, columns)
+            for part, features in zip(self.parts[1:], maps[1:], strict=True)
+        ]
         return torch.cat([maps[0], *(m.to(maps[0].device) for m in moved)], 1)
 
-    def _to_first(self, features: Tensor, part: FeatureExtractor, size: tuple[int, int]) -> Tensor:
-        """Interpolated at the pixels at which the first part's cells lie."""
-        places = []
-        for cells, there in zip(size, features.shape[-2:], strict=True):
-            index = torch.arange(cells, device=features.device)
-            pixel = index * self.stride if self.strided else (index + 0.5) * self.stride - 0.5
-            place = pixel / part.stride if part.strided else (pixel + 0.5) / part.stride - 0.5
-            places.append((2 * place + 1) / there - 1)
-        rows, columns = torch.meshgrid(*places, indexing="ij")
-        grid = torch.stack([columns, rows], -1).expand(len(features), -1, -1, -1)
-        return F.grid_sample(features, grid, padding_mode="border", align_corners=False)
+    def _grid(self, part: FeatureExtractor, features: Tensor, pixels: tuple[int, int]) -> Grid:
+        return Grid.of((features.shape[-2], features.shape[-1]), pixels, part.stride, part.on_pixels)
 
     def coarse(self, times: int) -> FeatureExtractor:
-        """Where the first part is coarser, one shift of a stitched part will do: its cells are interpolated anyway."""
+        """An extractor of every ``times``-th cell, if the first part has a cheaper equivalent for that; else this one.
+
+        Stitched parts then need one shift only, because their cells are interpolated anyway.
+        """
         first, *others = self.parts
         coarse = first.coarse(times)
         if coarse is first:
@@ -72,12 +66,15 @@ class JointExtractor(FeatureExtractor):
 
     @property
     def widths(self) -> tuple[int, ...]:
+        """Channels of each layer of each part."""
         return tuple(width for part in self.parts for width in part.widths)
 
     @property
     def fingerprint(self) -> str:
+        """Hash of the fingerprints of the parts."""
         return fingerprint_of(["joint", *(part.fingerprint for part in self.parts)], ())
 
     @property
     def identity(self) -> str:
+        """Hash of the identities of the parts."""
         return fingerprint_of(["joint", *(part.identity for part in self.parts)], ())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import torch
@@ -11,17 +12,25 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from repri.features.extractor import IMAGENET, FeatureExtractor, InputRule, fingerprint_of
+from repri.features.whitening import Whitening
+from repri.runtime.errors import RepriError
 
 __all__ = ["NetworkExtractor"]
 
 
 class NetworkExtractor(FeatureExtractor):
-    """A network that names its layers, and those of them that are taken.
+    """Some layers of a network.
 
-    ``network``   images → ``{layer: [B, C, h, w]}``, with ``channels`` and ``strides`` by layer
-    ``layers``    which to take; several are brought to the grid of the last
-    ``combine``   ``"concat"`` along channels, or ``"mean"`` of layers of equal width
-    ``description``  what the fingerprint must know of the network beyond its modules and weights
+    Args:
+        name: Name in messages and results.
+        network: Images → ``{layer: [B, C, h, w]}``, with ``channels`` and ``strides`` by layer. If its features depend
+            on more than its modules and weights, its ``description`` tells it.
+        layers: Layers to take; several are brought to the grid of the last one.
+        rule: What the network wants of its images.
+        combine: ``"concat"`` joins several layers along the channels, ``"mean"`` averages layers of equal width.
+        device: Where the network runs.
+        faster: Makes an equivalent of the network that is executed in its place; None executes the network itself.
+        seen: Classes whose labels the network was trained with.
     """
 
     def __init__(
@@ -32,44 +41,51 @@ class NetworkExtractor(FeatureExtractor):
         rule: InputRule = IMAGENET,
         combine: Literal["concat", "mean"] = "concat",
         device: str | torch.device = "cpu",
-        description: object = None,
+        faster: Callable[[Any], Any] | None = None,
+        seen: Sequence[str] = (),
     ):
         known, strides = _levels(network)
-        layers = tuple(layers)
-        if not layers or any(layer not in known for layer in layers):
-            raise ValueError(f"{name}: unknown layer in {list(layers)}; known: {', '.join(known)}")
-        if combine not in ("concat", "mean"):
-            raise ValueError(f"combine must be 'concat' or 'mean', got {combine!r}")
-        widths = [known[layer] for layer in layers]
-        if combine == "mean" and len(set(widths)) > 1:
-            raise ValueError(f"{name}: layers of {widths} channels cannot be averaged: use combine='concat'")
-        self.name, self.layers, self.combine, self.rule = name, layers, combine, rule
-        try:
-            self.device = torch.device(device)
-            torch.empty(1, device=self.device)
-        except (RuntimeError, AssertionError) as error:
-            raise ValueError(f"device {str(device)!r} cannot be used: {str(error).splitlines()[0]}") from None
+        self.name, self.layers, self.combine, self.rule = name, tuple(layers), combine, rule
+        self.seen = tuple(seen)
+        widths = self._check(known)
+        self.device = _usable_device(device)
         self.network = network.eval().requires_grad_(False).to(self.device)
-        self.stride, self.strided = strides[layers[-1]], bool(getattr(network, "strided", False))
+        self.run = self.network if faster is None else faster(self.network)
+        self.stride, self.on_pixels = strides[self.layers[-1]], bool(getattr(network, "on_pixels", False))
         self.channels = sum(widths) if combine == "concat" else widths[0]
         self._widths = tuple(widths) if combine == "concat" else (self.channels,)
-        self.run = self.network  # what is executed: may be replaced by a faster equivalent
-        # Not of the name: the same model from two places has the same features.
+        # The name is no part of the identity: the same model from two places has the same features.
+        description = getattr(network, "description", None)
         facts = [repr(self.network), description, self.layers, self.combine, self.rule]
-        self._description = description
         self._identity = fingerprint_of(facts, self.network.state_dict().items())
 
+    def _check(self, known: dict[str, int]) -> list[int]:
+        """Channels of the chosen layers, if the network has them and they can be combined."""
+        if not self.layers or any(layer not in known for layer in self.layers):
+            raise RepriError(f"{self.name} has no layers {list(self.layers)}. Known: {', '.join(known)}.")
+        if self.combine not in ("concat", "mean"):
+            raise RepriError(f"combine must be 'concat' or 'mean', got {self.combine!r}.")
+        widths = [known[layer] for layer in self.layers]
+        if self.combine == "mean" and len(set(widths)) > 1:
+            raise RepriError(f"{self.name}: layers of {widths} channels cannot be averaged: use combine='concat'.")
+        return widths
+
+    def known_as(self, name: str, whitening: Whitening | None) -> NetworkExtractor:
+        """The same extractor under another name and with a whitening; the network is shared."""
+        twin = copy.copy(self)
+        twin.name, twin.whitening = name, whitening
+        return twin
+
     def coarse(self, times: int) -> FeatureExtractor:
+        """An extractor of every ``times``-th cell, if the network has a cheaper equivalent for that; else this one."""
         makers = [getattr(net, "coarser", None) for net in (self.network, self.run)]
         if len(self.layers) > 1 or times == 1 or None in makers:
             return self
         network, run = (make and make(times, self.layers[0]) for make in makers)
         if network is None or run is None:
             return self
-        options = (self.rule, self.combine, self.device, self._description)
-        extractor = NetworkExtractor(self.name, network, self.layers, *options)
-        extractor.run, extractor.seen = run, self.seen
-        return extractor
+        options = (self.rule, self.combine, self.device, lambda _: run, self.seen)
+        return NetworkExtractor(self.name, network, self.layers, *options)
 
     def _forward(self, images: Tensor) -> Tensor:
         with torch.autocast(self.device.type, enabled=self.device.type == "cuda"):
@@ -84,16 +100,29 @@ class NetworkExtractor(FeatureExtractor):
 
     @property
     def widths(self) -> tuple[int, ...]:
+        """Channels of each layer; their sum is C."""
         return self._widths
 
     @property
     def identity(self) -> str:
+        """Hash of architecture, options and weights, the same on every device."""
         return self._identity
 
     @property
     def fingerprint(self) -> str:
+        """Hash of identity and arithmetic, which differs between devices."""
         precision = "autocast" if self.device.type == "cuda" else "float32"
         return fingerprint_of([self._identity, precision], ())
+
+
+def _usable_device(device: str | torch.device) -> torch.device:
+    """The device, if this machine has it."""
+    try:
+        usable = torch.device(device)
+        torch.empty(1, device=usable)
+    except (RuntimeError, AssertionError) as error:
+        raise RepriError(f"The device {str(device)!r} cannot be used: {str(error).splitlines()[0]}") from None
+    return usable
 
 
 def _levels(network: Any) -> tuple[dict[str, int], dict[str, int]]:

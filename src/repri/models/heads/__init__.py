@@ -1,1 +1,1 @@
-"""Small modules on frozen features."""
+"""Heads: modules on frozen features, trained with the labels of base classes (§3.2)."""

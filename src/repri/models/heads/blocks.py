@@ -1,4 +1,4 @@
-"""The last blocks of a vision transformer as a head: what comes after a frozen stage and is trained on."""
+"""The last blocks of a vision transformer as a head on a frozen stage, to be trained further."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
+from repri.runtime.errors import RepriError
+
 __all__ = ["Blocks", "continue_transformer"]
 
 
 class Block(nn.Module):
-    """[B, N, C] → [B, N, C]: attention, then two layers, each normed before and scaled after."""
+    """[B, N, C] → [B, N, C]: attention, then two linear layers, each with a norm before and a scale after it."""
 
     def __init__(self, channels: int, heads: int, hidden: int):
         super().__init__()
@@ -32,10 +34,16 @@ class Block(nn.Module):
 
 
 class Blocks(nn.Module):
-    """[B, C, h, w] → [B, C, h, w]: a stage's features, through the blocks after it and the last norm.
+    """[B, C, h, w] → [B, C, h, w]: the features of a stage, through the blocks after it and the last norm.
 
-    Stages come normed. The entry undoes that but for each cell's own mean and length, so that the blocks find what
-    they know; the class token is not there.
+    The features of a stage are normalised. The entry undoes this, except for the mean and length of each cell, so that
+    the blocks get the input that they were trained on; there is no class token.
+
+    Args:
+        channels: C.
+        depth: Number of blocks.
+        heads: Attention heads of each block.
+        hidden: Channels between the two linear layers of each block.
     """
 
     upsample = 1
@@ -54,13 +62,21 @@ class Blocks(nn.Module):
 
 
 def continue_transformer(network: Any, stage: str) -> Blocks:
-    """What a DINOv2 (``HubBackbone``) does after a stage, with its weights, to be trained."""
+    """Copy the blocks of a DINOv2 after a stage, with their weights, to be trained.
+
+    Args:
+        network: A :class:`~repri.models.networks.hub.HubBackbone`.
+        stage: Name of the last frozen stage.
+
+    Returns:
+        The blocks after that stage.
+    """
     model, config = network.model, network.model.config
     _check(config)
     names = list(config.stage_names)
     depth = len(names) - 1 - names.index(stage)
     if depth < 1:
-        raise ValueError(f"freeze: {stage} is the last stage, nothing would be trained: take 'backbone' and a head")
+        raise RepriError(f"freeze: {stage} is the last stage, nothing would be trained: take 'backbone' and a head.")
     blocks = Blocks(config.hidden_size, depth, config.num_attention_heads, int(config.hidden_size * config.mlp_ratio))
     state: dict[str, Tensor] = {}
     for i, layer in enumerate(model.encoder.layer[-depth:]):
@@ -82,14 +98,14 @@ def continue_transformer(network: Any, stage: str) -> Blocks:
 
 
 def _check(config: Any) -> None:
-    """Only what :class:`Block` computes can go on from a stage."""
+    """Refuse transformers whose blocks compute something else than :class:`Block`."""
     if config.model_type != "dinov2":
-        raise ValueError(f"freeze: a {config.model_type} can only be frozen whole, with 'backbone'")
+        raise RepriError(f"freeze: a {config.model_type} can only be frozen whole, with 'backbone'.")
     usual = {"use_swiglu_ffn": False, "qkv_bias": True, "apply_layernorm": True, "hidden_act": "gelu"}
     for name, value in {**usual, "layer_norm_eps": 1e-6}.items():
         if getattr(config, name) != value:
-            raise ValueError(
-                f"freeze: a dinov2 with {name}: {getattr(config, name)} can only be frozen whole, with 'backbone'"
+            raise RepriError(
+                f"freeze: a dinov2 with {name}: {getattr(config, name)} can only be frozen whole, with 'backbone'."
             )
 
 
@@ -99,21 +115,22 @@ ATTENTION = {
     "v": ("attention.v_proj", "attention.attention.value"),
     "out": ("attention.o_proj", "attention.output.dense"),
 }
-"""Names in newer and older releases of transformers."""
+"""Our name → names in newer and older releases of transformers."""
 
 
 def _take(state: dict[str, Tensor], name: str) -> Tensor:
+    """Tensor of an attention layer, whichever release of transformers named it."""
     ours, kind = name.split(".")
     return next(state[f"{their}.{kind}"] for their in ATTENTION[ours] if f"{their}.{kind}" in state)
 
 
 def _length_after(network: Any, index: int) -> Tensor:
-    """The usual standard deviation within a cell before the norm, on a picture of soft colours."""
+    """Usual standard deviation within a cell before the norm, measured on an image of soft colours."""
     colours = torch.rand(1, 3, 8, 8, generator=torch.Generator().manual_seed(0))
     mean, std = (torch.tensor(values).view(3, 1, 1) for values in (network.rule.mean, network.rule.std))
     size = (network.rule.size, network.rule.size)
-    picture = F.interpolate(colours, size, mode="bicubic", align_corners=False).clamp(0, 1)
+    image = F.interpolate(colours, size, mode="bicubic", align_corners=False).clamp(0, 1)
     device = next(network.model.parameters()).device
     with torch.inference_mode():
-        hidden = network.model(((picture - mean) / std).to(device), output_hidden_states=True).hidden_states[index]
+        hidden = network.model(((image - mean) / std).to(device), output_hidden_states=True).hidden_states[index]
     return hidden[0, 1:].std(-1).median().clone()

@@ -1,1 +1,1 @@
-"""The networks that features come from."""
+"""Networks that turn images into named feature maps (§3.2)."""

@@ -1,5 +1,8 @@
-"""Small networks for machines without a GPU: MobileNetV2 [Sandler et al. 2018] and EfficientNet-Lite0 [Tan & Le
-2019, without squeeze-and-excitation], both of inverted residuals, and a head that gives them few-shot features."""
+"""Small networks for machines without a GPU.
+
+MobileNetV2 [Sandler et al. 2018] and EfficientNet-Lite0 [Tan & Le 2019, without squeeze-and-excitation] consist of
+inverted residuals; :class:`CompactNet` adds a light head whose output serves as few-shot features.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
+
+from repri.runtime.errors import RepriError
 
 from .layered import Layered
 
@@ -28,13 +33,17 @@ STAGES = {
         ((6, 192, 4, 2, 5), (6, 320, 1, 1, 3)),
     ),
 }
-"""``layer0`` … ``layer4``: (expansion, channels, blocks, stride of the first, kernel)."""
+"""Network → groups of equal blocks in ``layer0`` … ``layer4``, each as (expansion, channels, number of blocks, stride
+of the first block, kernel)."""
 
 STEM = 32
 
 
 class InvertedResidual(nn.Module):
-    """1×1 to more channels, a convolution of each of them, 1×1 back to few; a shortcut where shapes allow."""
+    """1×1 convolution to more channels, a convolution of each channel, and 1×1 back to few channels.
+
+    A shortcut goes around them where the shapes of input and output are equal.
+    """
 
     def __init__(self, channels: int, out: int, expansion: int, kernel: int, stride: int, dilation: int, bn_eps: float):
         super().__init__()
@@ -50,17 +59,20 @@ class InvertedResidual(nn.Module):
 
 
 class MobileNet(Layered):
-    """Images [B, 3, H, W] → ``{"layer1": …, "layer4": [B, 320, h, w]}``, as our other backbones.
+    """Images [B, 3, H, W] → ``{"layer1": …, "layer4": [B, 320, h, w]}``.
 
-    ``dilated``  stride 16 (layer4 dilated by 2), or the classifier's stride 32
+    Args:
+        name: ``"mobilenet_v2"`` or ``"efficientnet_lite0"``.
+        dilated: Whether the stride stays at 16 (``layer4`` dilated by 2). Otherwise it is 32, as in classification.
+        bn_eps: Epsilon of the batch norms; None takes the published one.
     """
 
-    strided = True
+    on_pixels = True
 
     def __init__(self, name: str = "efficientnet_lite0", dilated: bool = True, bn_eps: float | None = None):
         super().__init__()
         if name not in STAGES:
-            raise ValueError(f"a MobileNet is one of {', '.join(STAGES)}, got {name!r}")
+            raise RepriError(f"A MobileNet is one of {', '.join(STAGES)}, got {name!r}.")
         if bn_eps is None:
             bn_eps = 1e-3 if name.startswith("efficientnet") else 1e-5
         self.channels: dict[str, int] = {}
@@ -81,13 +93,19 @@ class MobileNet(Layered):
 
 
 class CompactNet(nn.Module):
-    """A MobileNet of stride 32 and a light head: its last two layers, means over regions, two wide blocks.
+    """A MobileNet of stride 32 with a light head on its last two layers: means over regions, then wide blocks.
 
     The features (``"bottleneck"``) lie on the grid of ``layer3``, stride 16, and may have any sign, so that they can
-    follow those of another network.
+    imitate those of another network.
+
+    Args:
+        backbone: A MobileNet with ``dilated=False``.
+        classes: Number of classes, background included; None leaves out the classifier.
+        width: Channels of the features.
+        depth: Number of wide blocks.
     """
 
-    strided = True
+    on_pixels = True
 
     def __init__(self, backbone: MobileNet, classes: int | None = None, width: int = 384, depth: int = 2):
         super().__init__()
@@ -103,19 +121,19 @@ class CompactNet(nn.Module):
         self.to(memory_format=torch.channels_last)  # a third faster to train on a CPU  # ty: ignore[no-matching-overload]
 
     def forward(self, images: Tensor) -> dict[str, Tensor]:
-        """All layers by name, ``"bottleneck"`` among them."""
+        """Compute all layers of images [B, 3, H, W] by name, ``"bottleneck"`` among them."""
         outputs = self.backbone(images.contiguous(memory_format=torch.channels_last))
         outputs["bottleneck"] = self.head(outputs["layer3"], outputs["layer4"])
         return outputs
 
     def head(self, fine: Tensor, coarse: Tensor) -> Tensor:
-        """``layer3`` and ``layer4`` → the features."""
+        """Compute the features [B, width, h, w] from ``layer3`` (fine) and ``layer4`` (coarse)."""
         coarse = F.interpolate(coarse, size=fine.shape[-2:], mode="bilinear", align_corners=True)
         return self.bottleneck(self.mix(self.context(self.reduce(torch.cat([fine, coarse], 1)))))
 
 
 class RegionMeans(nn.Module):
-    """[B, C, h, w] → the same, with what a 1×1 convolution makes of the means over 1, 2², 3² and 6² regions added."""
+    """[B, C, h, w] → [B, C, h, w]: the input plus 1×1 convolutions of its means over 1, 2², 3² and 6² regions."""
 
     def __init__(self, channels: int, bins: tuple[int, ...] = (1, 2, 3, 6)):
         super().__init__()
@@ -131,7 +149,7 @@ class RegionMeans(nn.Module):
 
 
 class WideBlock(nn.Module):
-    """A 7×7 convolution of each channel, then two 1×1 with three times the channels between; a shortcut around."""
+    """A 7×7 convolution of each channel and two 1×1 with three times the channels in between, with a shortcut."""
 
     def __init__(self, channels: int, kernel: int = 7, expansion: int = 3):
         super().__init__()

@@ -18,7 +18,7 @@ BINS = (1, 2, 3, 6)
 
 
 class PyramidPooling(nn.Module):
-    """[B, C, h, w] → [B, 2 · C, h, w]: the input beside its means over 1, 2², 3² and 6² regions."""
+    """[B, C, h, w] → [B, 2 · C, h, w]: the input, and its means over 1, 2², 3² and 6² regions."""
 
     def __init__(self, channels: int, bins: tuple[int, ...] = BINS):
         super().__init__()
@@ -35,7 +35,7 @@ class PyramidPooling(nn.Module):
         )
 
     def pooled(self, x: Tensor) -> list[Tensor]:
-        """[B, C / 4, b, b] for each bin."""
+        """Means of x [B, C, h, w] over the regions of each bin: one [B, C / 4, b, b] per bin."""
         return [branch(x) for branch in self.features]
 
     def forward(self, x: Tensor) -> Tensor:
@@ -45,19 +45,27 @@ class PyramidPooling(nn.Module):
 
 
 def taps(weight: Tensor) -> Tensor:
-    """Weights [o, c, 3, 3] as the matrix [(o, dy, dx), c] that :func:`pyramid_convolution` takes."""
+    """Reshape weights [o, c, 3, 3] to the matrix [(o, dy, dx), c] that :func:`pyramid_convolution` takes."""
     return weight.permute(0, 2, 3, 1).flatten(0, 2)
 
 
 def pyramid_convolution(pooled: Sequence[Tensor], weights: Sequence[Tensor], size: tuple[int, int]) -> Tensor:
-    """A 3×3 convolution (padding 1) of pooled maps [B, c, b, b], each upsampled to ``size``, without upsampling them.
+    """Compute a 3×3 convolution (padding 1) of upsampled maps without upsampling them.
 
-    It is linear, and so is bilinear upsampling: with U(y)[i, j] = Σ A[i, m]·B[j, n]·y[m, n],
+    The convolution is linear, and so is bilinear upsampling: with U(y)[i, j] = Σ A[i, m]·B[j, n]·y[m, n],
 
         (W ∗ U(y))[i, j] = Σ_{dy, dx, m, n} (W[dy, dx] · y[m, n]) · A[i + dy − 1, m] · B[j + dx − 1, n]
 
-    so it is a product of W (``taps`` of each map's weights) with b² vectors, spread by small fixed matrices: in a
-    PSPNet, 50 pooled values take the place of half of the bottleneck's input. [B, o, h, w], exact up to rounding.
+    so the result is a product of W with b² vectors, spread by small fixed matrices. In a PSPNet, 50 pooled values take
+    the place of half of the bottleneck's input.
+
+    Args:
+        pooled: Maps [B, c, b, b], one per bin.
+        weights: :func:`taps` of the weights of each map.
+        size: Height and width to which the maps would be upsampled.
+
+    Returns:
+        [B, o, h, w], equal to the convolution up to rounding.
     """
     height, width = size
     spread_rows, columns = [], []
@@ -72,8 +80,8 @@ def pyramid_convolution(pooled: Sequence[Tensor], weights: Sequence[Tensor], siz
 
 
 def _shifted_bilinear(cells: int, length: int, like: Tensor) -> Tensor:
-    """[3, length, cells]: for shifts −1, 0, 1, the weights of ``cells`` values upsampled to ``length``
-    positions (align_corners), zero where the shift leaves the image."""
+    """Weights [3, length, cells] of ``cells`` values upsampled to ``length`` positions (align_corners), for the shifts
+    −1, 0 and 1; zero where the shift leaves the image."""
     identity = torch.eye(cells, dtype=like.dtype, device=like.device)[None]
     weights = F.interpolate(identity, size=length, mode="linear", align_corners=True)[0].T
     padded = F.pad(weights, (0, 0, 1, 1))
@@ -81,11 +89,18 @@ def _shifted_bilinear(cells: int, length: int, like: Tensor) -> Tensor:
 
 
 class PSPNet(nn.Module):
-    """Backbone, pyramid pooling, 3×3 bottleneck to 512 channels (the features), 1×1 classifier."""
+    """Backbone, pyramid pooling, 3×3 bottleneck to 512 channels (the features), 1×1 classifier.
+
+    Args:
+        backbone: A ResNet or VGG-16.
+        classes: Number of classes, background included; None leaves out the classifier.
+        width: Channels of the bottleneck.
+        dropout: Probability with which training drops a channel of the bottleneck.
+    """
 
     def __init__(self, backbone: ResNet | VGG16, classes: int | None = None, width: int = 512, dropout: float = 0.1):
         super().__init__()
-        self.backbone, self.strided = backbone, isinstance(backbone, ResNet)
+        self.backbone, self.on_pixels = backbone, isinstance(backbone, ResNet)
         channels = backbone.channels["layer4"]
         self.channels = {**backbone.channels, "bottleneck": width}
         self.strides = {**backbone.strides, "bottleneck": backbone.strides["layer4"]}
@@ -99,13 +114,13 @@ class PSPNet(nn.Module):
         self.classifier = None if classes is None else nn.Conv2d(width, classes, 1)
 
     def forward(self, images: Tensor) -> dict[str, Tensor]:
-        """All layers by name, ``"bottleneck"`` [B, 512, h, w] among them."""
+        """Compute all layers of images [B, 3, H, W] by name, ``"bottleneck"`` [B, 512, h, w] among them."""
         outputs = self.backbone(images)
         outputs["bottleneck"] = self.bottleneck(self.ppm(outputs["layer4"]))
         return outputs
 
     def factored_bottleneck(self, x: Tensor) -> Tensor:
-        """``bottleneck(ppm(x))`` without a convolution over the pyramid's half: [B, C, h, w] → [B, 512, h, w]."""
+        """Compute ``bottleneck(ppm(x))``, [B, C, h, w] → [B, 512, h, w], without convolving the pyramid's half."""
         convolution, *rest = self.bottleneck
         assert isinstance(convolution, nn.Conv2d)
         direct, pyramid = convolution.weight.split(x.shape[1], 1)
@@ -115,10 +130,3 @@ class PSPNet(nn.Module):
         for layer in rest:
             y = layer(y)
         return y
-
-    def segment(self, images: Tensor) -> Tensor:
-        """Class logits [B, classes, H, W] at the size of the images."""
-        if self.classifier is None:
-            raise ValueError("this PSPNet has no classifier: build it with classes=…")
-        logits = self.classifier(self(images)["bottleneck"])
-        return F.interpolate(logits, size=images.shape[-2:], mode="bilinear", align_corners=True)

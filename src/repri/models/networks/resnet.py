@@ -14,6 +14,8 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
+from repri.runtime.errors import RepriError
+
 from .layered import Layered
 
 __all__ = ["DEPTHS", "ResNet"]
@@ -24,7 +26,7 @@ Norm = Callable[[int], nn.Module]
 
 
 class Bottleneck(nn.Module):
-    """1×1, 3×3, 1×1 with a shortcut; 4 · ``width`` channels out."""
+    """1×1, 3×3 and 1×1 convolutions with a shortcut: [B, C, h, w] → [B, 4 · ``width``, h, w]."""
 
     def __init__(
         self, channels: int, width: int, stride: int, dilation: int, stride_in: Literal["3x3", "1x1"], norm: Norm
@@ -54,15 +56,19 @@ class Bottleneck(nn.Module):
 
 
 class ResNet(Layered):
-    """Images [B, 3, H, W] → the output of each layer, ``{"layer1": …, "layer4": [B, 2048, h, w]}``.
+    """Images [B, 3, H, W] → ``{"layer1": …, "layer4": [B, 2048, h, w]}``.
 
-    ``stem``       ``"deep"``: three 3×3 convolutions, 64-64-128; ``"plain"``: one 7×7, 64
-    ``stride_in``  where a block halves the resolution: its 3×3 (torchvision) or first 1×1 (caffe)
-    ``dilated``    stride 8 (layer3 dilated by 2, layer4 by 4), or the classifier's stride 32
-    ``classes``    adds the ImageNet head ``fc``, for :meth:`classify`
+    Args:
+        name: ``"resnet50"`` or ``"resnet101"``.
+        stem: ``"deep"``: three 3×3 convolutions with 64, 64 and 128 channels; ``"plain"``: one 7×7 with 64.
+        stride_in: Convolution in which a block halves the resolution: its 3×3 (as in torchvision) or its first 1×1
+            (as in caffe).
+        dilated: Whether the stride stays at 8 (``layer3`` dilated by 2, ``layer4`` by 4). Otherwise it is 32, as in
+            classification.
+        bn_eps: Epsilon of the batch norms.
     """
 
-    strided = True
+    on_pixels = True
 
     def __init__(
         self,
@@ -71,13 +77,12 @@ class ResNet(Layered):
         stride_in: Literal["3x3", "1x1"] = "3x3",
         dilated: bool = True,
         bn_eps: float = 1e-5,
-        classes: int | None = None,
     ):
         super().__init__()
         if name not in DEPTHS or stem not in ("deep", "plain") or stride_in not in ("3x3", "1x1"):
-            raise ValueError(
-                f"a ResNet is one of {', '.join(DEPTHS)} with stem 'deep' or 'plain' and stride_in '3x3' or '1x1', "
-                f"got {name!r}, {stem!r}, {stride_in!r}"
+            raise RepriError(
+                f"A ResNet is one of {', '.join(DEPTHS)} with stem 'deep' or 'plain' and stride_in '3x3' or '1x1', "
+                f"got {name!r}, {stem!r}, {stride_in!r}."
             )
 
         def norm(channels: int) -> nn.Module:
@@ -102,14 +107,19 @@ class ResNet(Layered):
             self.add_module(f"layer{i + 1}", nn.Sequential(*blocks))
         self.channels = {"layer1": 256, "layer2": 512, "layer3": 1024, "layer4": 2048}
         self.strides = {"layer1": 4, "layer2": 8, "layer3": 8 if dilated else 16, "layer4": 8 if dilated else 32}
-        self.fc = None if classes is None else nn.Linear(channels, classes)
 
     def coarser(self, times: int, layer: str) -> ResNet | None:
-        """The network that gives every second or fourth cell of a layer and nothing between, for as much less work;
-        None if there is none.
+        """Build the network that computes only every second or fourth cell of a layer, which is as much less work.
 
-        Dilated by 2, a cell looks at every second one: what lies between is never seen by those that are kept, so
-        taking the step before the block's 3×3 leaves their values as they are.
+        A convolution that is dilated by 2 looks at every second cell. The cells between are never seen by those that
+        are kept, so a stride before the block's 3×3 leaves the kept values as they are.
+
+        Args:
+            times: Distance of the kept cells: 2, or 4 for ``layer4``.
+            layer: The layer whose cells are wanted.
+
+        Returns:
+            A copy with larger strides, or None if this network has no such equivalent.
         """
         if self.strides["layer4"] != 8 or (layer, times) not in (("layer3", 2), ("layer4", 2), ("layer4", 4)):
             return None
@@ -127,9 +137,3 @@ class ResNet(Layered):
                         convolution.stride = (step, step)
             coarse.strides[name] = 8 * done
         return coarse
-
-    def classify(self, x: Tensor) -> Tensor:
-        """Class logits [B, classes]."""
-        if self.fc is None:
-            raise ValueError("this ResNet has no class head: build it with classes=1000")
-        return self.fc(self(x)["layer4"].mean((2, 3)))

@@ -17,9 +17,14 @@ GROUPS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512
 class VGG16(Layered):
     """Images [B, 3, H, W] → ``{"layer1": …, "layer4": [B, 512, h, w]}``.
 
-    Each of the first four groups ends with its pooling, as in the published order of modules. If
-    ``dilated``, the fourth pooling does not stride, and ``layer4`` is dilated by 2 in its place (stride
-    8); else the stride is 16. Poolings round up, so that 417 pixels give 53 cells as in the ResNets.
+    Each of the first four groups ends with its pooling, as in the published order of modules. Poolings round up, so
+    that 417 pixels give 53 cells as in the ResNets.
+
+    Args:
+        batch_norm: Whether each convolution is followed by a batch norm.
+        dilated: Whether the stride stays at 8: the fourth pooling does not stride, and ``layer4`` is dilated by 2 in
+            its place. Otherwise the stride is 16.
+        bn_eps: Epsilon of the batch norms.
     """
 
     def __init__(self, batch_norm: bool = False, dilated: bool = True, bn_eps: float = 1e-5):

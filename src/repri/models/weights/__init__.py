@@ -1,1 +1,1 @@
-"""Weights: file formats, known files, the embedded model."""
+"""Weights: files and their formats, known files, and the embedded model."""

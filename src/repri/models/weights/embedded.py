@@ -1,8 +1,9 @@
-"""The model that comes with the package, described in ``embedded.md``.
+"""The embedded model, which is part of the package; ``embedded.md`` describes it.
 
 embedded.safetensors       the network
-discriminants.safetensors  heads on it: of all classes of PASCAL, and of those that each fold leaves out
-whitening.safetensors      how the network's features spread
+discriminants.safetensors  five heads: one made with all classes of PASCAL, and one for each fold, made without
+                           the classes that the fold tests
+whitening.safetensors      mean and principal directions of the network's features
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from safetensors.torch import load
 
 from repri.features.whitening import Whitening
 from repri.models.heads.discriminant import Discriminant
+from repri.runtime.errors import RepriError
 
-from .checkpoints import load_exactly, read_tensors
+from .files import load_exactly, read_tensors
 
 __all__ = [
     "DEFAULTS",
@@ -32,7 +34,8 @@ __all__ = [
 ]
 
 DEFAULTS = {"default": "all"} | {f"default-fold{fold}": f"fold{fold}" for fold in range(4)}
-"""Extractor → its head; ``default-fold0`` has seen no label of the classes that PASCAL-5i's fold 0 tests."""
+"""Extractor → its head. The head of ``default-fold0`` was made without labels of the classes that fold 0 of PASCAL-5i
+tests."""
 EMBEDDED = Path(__file__).with_name("embedded.safetensors")
 SHA256 = "82143a1d0ed56f84ec902da954695e64178e8161ba2e26dc98e07f7e16cebcc0"
 HEADS = Path(__file__).with_name("discriminants.safetensors")
@@ -42,14 +45,21 @@ WHITENING_SHA256 = "9a8d6793f7bf21adf8871ea1c4549b2b2e3e0ea399e0fb257923ad48bbad
 
 
 def embedded_path() -> Path:
-    """The file, which must be the one that was published."""
-    _published(EMBEDDED, SHA256)
+    """File of the network, checked against its published sha256."""
+    _read_published(EMBEDDED, SHA256)
     return EMBEDDED
 
 
 def embedded_head(name: str) -> tuple[Discriminant, tuple[str, ...]]:
-    """The head of one of ``DEFAULTS``, and the classes whose labels made it."""
-    _published(HEADS, HEADS_SHA256)
+    """Load a head of the embedded model.
+
+    Args:
+        name: One of ``DEFAULTS``.
+
+    Returns:
+        The head, and the classes whose labels it was made with.
+    """
+    _read_published(HEADS, HEADS_SHA256)
     tensors, classes = read_tensors(HEADS)
     mine = f"{DEFAULTS[name]}."
     state = {key.removeprefix(mine): value.float() for key, value in tensors.items() if key.startswith(mine)}
@@ -60,24 +70,24 @@ def embedded_head(name: str) -> tuple[Discriminant, tuple[str, ...]]:
 
 
 def embedded_whitening() -> Whitening:
-    """How its features spread over PASCAL's training images (``benchmarks/whiten.py``)."""
-    tensors = load(_published(WHITENING, WHITENING_SHA256))
+    """Load the whitening of the network's features, made from PASCAL's training images (``benchmarks/whiten.py``)."""
+    tensors = load(_read_published(WHITENING, WHITENING_SHA256))
     return Whitening(tensors["mean"].float(), tensors["basis"].float())
 
 
-def _published(path: Path, expected: str) -> bytes:
-    """A file's content, if it is what the package came with."""
+def _read_published(path: Path, expected: str) -> bytes:
+    """Read a file of the package and check its sha256."""
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise ValueError(
-            f"the embedded model {path} cannot be read ({error.strerror}; expected sha256 {expected[:16]}…): "
-            "install repri again"
+        raise RepriError(
+            f"The file {path} of the embedded model cannot be read ({error.strerror}; its sha256 should be "
+            f"{expected[:16]}…): install repri again."
         ) from None
-    found = hashlib.sha256(content).hexdigest()
-    if found != expected:
-        raise ValueError(
-            f"the embedded model {path} is damaged: its sha256 is {found[:16]}…, expected {expected[:16]}…: "
-            "install repri again"
+    actual = hashlib.sha256(content).hexdigest()
+    if actual != expected:
+        raise RepriError(
+            f"The file {path} of the embedded model is damaged: its sha256 is {actual[:16]}… instead of "
+            f"{expected[:16]}…: install repri again."
         )
     return content

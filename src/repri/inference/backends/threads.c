@@ -1,0 +1,42 @@
+/* See threads.h. */
+#include "threads.h"
+
+#include <stdatomic.h>
+#include <time.h>
+
+#define MAX_DOUBLINGS 4
+#define MAX_PAUSE 1.0 /* seconds */
+
+/* Several threads may call at once. An update that is lost does no harm: these numbers decide about speed only. */
+static _Atomic int32_t halvings; /* how often the number of threads is halved at present */
+static _Atomic int32_t losses;   /* regions that lost time since all threads last worked well together */
+static _Atomic double retry;     /* when to try twice as many threads, in seconds */
+
+static double seconds(clockid_t clock) {
+    struct timespec time;
+    clock_gettime(clock, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+double thread_seconds(void) { return seconds(CLOCK_THREAD_CPUTIME_ID); }
+
+region region_begin(int32_t threads) {
+    const double now = seconds(CLOCK_MONOTONIC);
+    int32_t halved = halvings;
+    if (halved > 0 && now >= retry) halvings = --halved;
+    return (region){.threads = threads >> halved > 1 ? threads >> halved : 1, .start = now};
+}
+
+void region_end(const region *r, double work) {
+    if (r->threads < 2) return;
+    const double now = seconds(CLOCK_MONOTONIC);
+    const double lost = now - r->start - 2 * work / r->threads; /* over half as many threads that never wait */
+    if (lost <= 0) {
+        if (halvings == 0) losses = 0;
+        return;
+    }
+    const double pause = lost * (1 << (losses < MAX_DOUBLINGS ? losses : MAX_DOUBLINGS));
+    losses++;
+    halvings++;
+    retry = now + (pause < MAX_PAUSE ? pause : MAX_PAUSE);
+}

@@ -1,0 +1,185 @@
+"""A segmenter that has its support: it segments any number of images and never changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from repri.refine import get_refiner
+from repri.runtime.errors import RepriError
+from repri.runtime.parallel import parallel
+
+from .classify import Answer, Classifier, Shots
+from .inputs import ImageLike, Known, Proportion, as_image, known_proportion, name_of
+from .look import Look
+from .result import Segmentation
+from .threads import side_by_side
+
+__all__ = ["Fitted"]
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What :meth:`repri.Segmenter.fit` returns."""
+
+    classes: tuple[str, ...]
+    """Names of the classes; class n of a mask is ``classes[n - 1]``."""
+    look: Look
+    """The extractor, and how it looks at images."""
+    classifier: Classifier
+    """The support and the method."""
+    refine: str
+    """Refinement of the masks' borders."""
+    params: dict[str, Any]
+    """Parameters of the segmenter that was fitted."""
+
+    @property
+    def shots(self) -> Shots:
+        """The support."""
+        return self.classifier.shots
+
+    def segment(self, image: ImageLike, proportion: Proportion | None = None) -> Segmentation:
+        """Segment one image.
+
+        Args:
+            image: A file, a Pillow image, or an array [H, W, 3] or [H, W].
+            proportion: Proportion of the image that the object covers, if it is known: a number, a range (low, high),
+                or a number for each of several classes by name.
+
+        Returns:
+            The mask and the figures behind it.
+        """
+        return next(self.segment_many([image], batch=1, proportion=proportion))
+
+    def segment_many(
+        self,
+        images: Iterable[ImageLike],
+        batch: int = 8,
+        proportion: Proportion | None = None,
+        on_error: Callable[[str, RepriError], None] | None = None,
+    ) -> Iterator[Segmentation]:
+        """Segment many images.
+
+        Args:
+            images: The images; they are read as they are needed.
+            batch: Number of images that are worked on at once; up to twice as many are in memory.
+            proportion: As in :meth:`segment`, for every image.
+            on_error: Called with the name of an image that cannot be used, and what is wrong with it; there is no
+                result for it then. Without it, such an image is an error.
+
+        Yields:
+            One result for each image, in order.
+        """
+        if batch < 1:
+            raise RepriError(f"batch must be at least 1, got {batch}.")
+        known = known_proportion(proportion, self.classes)
+        numbered = enumerate(images)
+        device = torch.device(getattr(self.look.extractor, "device", "cpu"))
+        with side_by_side(batch, device) as (workers, prepare):
+            groups = iter(lambda: list(islice(numbered, batch // max(1, workers))), [])
+
+            def work(group: list[tuple[int, ImageLike]]) -> list[Segmentation | tuple[str, RepriError]]:
+                return self._segment_group(group, known)
+
+            for results in parallel(work, groups, workers, 2, prepare):
+                for result in results:
+                    if isinstance(result, Segmentation):
+                        yield result
+                    elif on_error is None:
+                        raise result[1]
+                    else:
+                        on_error(*result)
+
+    def similarity(self, image: ImageLike) -> dict[str, float]:
+        """How similar the most similar cells of an image are to each class: the mean cosine of whitened features.
+
+        Args:
+            image: As in :meth:`segment`.
+
+        Returns:
+            Class → similarity; ``result.presences`` are made from these.
+        """
+        from .presence import similarity
+
+        seen = self.look.see(as_image(image))
+        values = similarity(seen.white, seen.valid, self.classifier.directions)
+        return dict(zip(self.classes, values.tolist(), strict=True))
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted segmenter to a file, which :meth:`repri.Segmenter.load` reads.
+
+        Args:
+            path: A file name that ends in ``.safetensors``.
+        """
+        from .files import save_fitted
+
+        save_fitted(self, Path(path).expanduser())
+
+    def _segment_group(
+        self, group: list[tuple[int, ImageLike]], known: Known
+    ) -> list[Segmentation | tuple[str, RepriError]]:
+        """The result of each image, or its name and what is wrong with it."""
+        results: list[Segmentation | tuple[str, RepriError] | None] = []
+        images: dict[int, np.ndarray] = {}
+        names = [name_of(*item) for item in group]
+        for i, (_, image) in enumerate(group):
+            results.append(None)
+            try:
+                images[i] = as_image(image)
+            except RepriError as error:
+                results[i] = (names[i], error)
+        answers = self._answers(list(images.values()), known) if images else []
+        for (i, image), answer in zip(images.items(), answers, strict=True):
+            results[i] = self._result(names[i], image, answer)
+        return [result for result in results if result is not None]
+
+    def _answers(self, images: list[np.ndarray], known: Known) -> list[Answer]:
+        """The answer for each image, averaged over scales and mirror images, at its own size."""
+        total: list[Answer | None] = [None] * len(images)
+        ways = self.look.ways()
+        for scale, mirrored in ways:
+            for places in self._batches(images):
+                queries = [self.look.see(images[i], scale, mirrored) for i in places]
+                for i, seen, answer in zip(places, queries, self.classifier.answer(queries, known), strict=True):
+                    full, before = seen.restore(answer.probability), total[i]
+                    if before is None:
+                        total[i] = Answer(full, answer.proportion, answer.presence)
+                    else:
+                        total[i] = Answer(before.probability + full, before.proportion, before.presence)
+        whole = [Answer(a.probability / len(ways), a.proportion, a.presence) for a in total if a is not None]
+        return [self.classifier.one_map(answer, known) for answer in whole]
+
+    def _batches(self, images: Sequence[np.ndarray]) -> list[list[int]]:
+        """Places of the images that are classified together; an image in tiles is a problem of its own."""
+        whole = [i for i, image in enumerate(images) if not self.look.tiled(image)]
+        return ([whole] if whole else []) + [[i] for i, image in enumerate(images) if self.look.tiled(image)]
+
+    def _result(self, name: str, image: np.ndarray, answer: Answer) -> Segmentation:
+        probability = get_refiner(self.refine)(answer.probability, image)
+        best, winner = probability.max(0)
+        threshold = 0.5 if len(self.classes) == 1 else 1 - probability.sum(0)
+        mask = torch.where(best > threshold, winner + 1, 0)
+        regions = [mask == n for n in range(1, len(self.classes) + 1)]
+        expected = [_expected_iou(p, region) for p, region in zip(probability, regions, strict=True) if region.any()]
+        return Segmentation(
+            name,
+            image,
+            mask.to(torch.uint8).numpy(),
+            dict(zip(self.classes, probability.numpy().astype(np.float32), strict=True)),
+            dict(zip(self.classes, answer.proportion.tolist(), strict=True)),
+            sum(expected) / len(expected) if expected else 1.0,
+            dict(zip(self.classes, answer.presence.tolist(), strict=True)),
+        )
+
+
+def _expected_iou(probability: Tensor, mask: Tensor) -> float:
+    """Σ p inside / (pixels inside + Σ p outside)."""
+    inside = (probability * mask).sum()
+    return float(inside / (mask.sum() + probability.sum() - inside).clamp_min(1e-12))

@@ -1,0 +1,50 @@
+"""Images of noise, and extractors whose features tell where they lie."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from repri.features.extractor import FeatureExtractor, InputRule
+
+__all__ = ["Cells", "noise", "places", "square"]
+
+
+def noise(height=40, width=60, seed=0):
+    """An image [height, width, 3] uint8 of noise."""
+    return np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8)
+
+
+def square(height=40, width=60, top=10, left=15, side=20):
+    """A mask [height, width] uint8 with a square of ones."""
+    mask = np.zeros((height, width), np.uint8)
+    mask[top : top + side, left : left + side] = 1
+    return mask
+
+
+def places(height, width):
+    """[3, height, width] float: the row of each pixel, its column, and zero."""
+    rows, columns = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
+    return torch.stack([rows, columns, torch.zeros_like(rows)]).float()
+
+
+class Cells(FeatureExtractor):
+    """Means of tiles, as a transformer has patches, or pixels at equal distances, as strided convolutions have them.
+
+    Its four channels are the colours and their mean. It counts the images that it was given.
+    """
+
+    channels = 4
+
+    def __init__(self, stride=8, on_pixels=False, size=64, mark="a"):
+        self.name, self.stride, self.strided, self.mark, self.calls = "cells", stride, on_pixels, mark, 0
+        self.rule = InputRule(size, 1 if on_pixels else stride)
+
+    def _forward(self, images):
+        self.calls += len(images)
+        step = self.stride
+        cells = images[..., ::step, ::step] if self.strided else F.avg_pool2d(images, step)
+        return torch.cat([cells, cells.mean(1, keepdim=True)], 1)
+
+    @property
+    def fingerprint(self):
+        return self.mark

@@ -1,0 +1,164 @@
+"""The embedded model."""
+
+import hashlib
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from PIL import Image, ImageDraw
+
+import repri
+from repri import load_extractor
+from repri.data.datasets.folds import PASCAL
+from repri.models.weights import embedded
+from repri.models.weights.files import read_tensors
+from repri.runtime.errors import RepriError
+
+
+@pytest.fixture(scope="module")
+def default():
+    return load_extractor()
+
+
+@pytest.fixture(scope="module")
+def distilled():
+    return load_extractor("distilled")
+
+
+@pytest.fixture(params=["EMBEDDED", "HEADS", "WHITENING"])
+def copied(request, tmp_path, monkeypatch):
+    """A copy of a file of the model that may be damaged."""
+    original = getattr(embedded, request.param)
+    path = tmp_path / original.name
+    path.write_bytes(original.read_bytes())
+    monkeypatch.setattr(embedded, request.param, path)
+    return path
+
+
+def damage(path):
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(bytes(content))
+    return hashlib.sha256(content).hexdigest()
+
+
+def test_it_is_small_and_the_published_one():
+    tensors, _ = read_tensors(embedded.EMBEDDED)
+    files = (embedded.EMBEDDED, embedded.HEADS, embedded.WHITENING)
+    assert sum(path.stat().st_size for path in files) < 15e6
+    assert 1e6 < sum(tensor.numel() for tensor in tensors.values()) < 6e6
+    assert all(tensor.dtype == torch.float16 for tensor in tensors.values())
+    for path, digest in zip(files, (embedded.SHA256, embedded.HEADS_SHA256, embedded.WHITENING_SHA256), strict=True):
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == digest
+
+
+def test_it_is_the_default(default):
+    assert default.fingerprint == load_extractor("default").fingerprint
+    features = default.extract(torch.rand(1, 3, 129, 97))
+    assert features.shape == (1, default.channels, 9, 7)
+    assert features.isfinite().all()
+    assert features.std() > 0
+
+
+def test_no_fold_has_seen_its_classes(default, distilled):
+    """The head of a fold knows 15 of PASCAL's 20 classes; the network without a head knows none."""
+    assert default.seen == PASCAL
+    for fold in range(4):
+        head, classes = embedded.embedded_head(f"default-fold{fold}")
+        tested = PASCAL[5 * fold : 5 * fold + 5]
+        assert classes == tuple(name for name in PASCAL if name not in tested)
+        assert head.background.shape == (default.channels,)
+        assert not torch.equal(head.matrix, default.head.matrix)
+    extractor = load_extractor("default-fold3")
+    assert (extractor.name, extractor.seen) == ("default-fold3", PASCAL[:15])
+    assert extractor.fingerprint != default.fingerprint
+    assert distilled.seen == ()
+    assert distilled.background is None
+
+
+def test_heads_are_linear_maps_of_one_network(distilled):
+    images = torch.rand(1, 3, 97, 97)
+    head, _ = embedded.embedded_head("default-fold1")
+    expected = head(distilled.extract(images).half().float())
+    torch.testing.assert_close(load_extractor("default-fold1").extract(images), expected)
+
+
+def photograph(name):
+    """Pixels [1, 3, H, W] in [0, 1] of a photograph of a person, and its mask [H, W]."""
+    path = Path(repri.__file__).parent / "experiments" / "photos" / name
+    image = Image.open(path.with_suffix(".jpg")).convert("RGB")
+    mask = Image.new("L", image.size)
+    for shape in json.loads(path.with_suffix(".json").read_text())["shapes"]:
+        ImageDraw.Draw(mask).polygon([tuple(point) for point in shape["points"]], fill=1)
+    scale = 417 / max(image.size)
+    image = image.resize([round(side * scale) for side in image.size], Image.Resampling.BILINEAR)
+    return torch.from_numpy(np.array(image)).permute(2, 0, 1)[None] / 255, torch.from_numpy(np.array(mask))
+
+
+def test_objects_of_a_kind_look_alike_to_it():
+    """The features of two persons in two photographs are nearer to each other than to the backgrounds."""
+    extractor = load_extractor("default-fold2")
+    people, grounds = [], []
+    for name in ("eileen_collins", "grace_hopper", "photographer"):
+        image, mask = photograph(name)
+        features = F.normalize(extractor.extract(image)[0], dim=0)
+        covered = F.interpolate(mask[None, None].float(), features.shape[1:], mode="area")[0, 0]
+        people.append(features[:, covered > 0.9].mean(1))
+        grounds.append(features[:, covered < 0.1].mean(1))
+    for i, j in itertools.permutations(range(3), 2):
+        alike = F.cosine_similarity(people[i], people[j], dim=0)
+        assert alike > F.cosine_similarity(people[i], grounds[j], dim=0) + 0.1
+
+
+def test_a_damaged_file(copied):
+    actual = damage(copied)
+    sentence = f"{copied.name} of the embedded model is damaged: its sha256 is {actual[:16]}… instead of "
+    with pytest.raises(RepriError, match=sentence) as caught:
+        load_extractor()
+    assert str(caught.value).endswith(": install repri again.")
+
+
+def test_a_damaged_head_leaves_the_network(tmp_path, monkeypatch):
+    monkeypatch.setattr(embedded, "HEADS", tmp_path / "discriminants.safetensors")
+    assert load_extractor("distilled").channels == 384
+
+
+def test_a_missing_file(copied):
+    copied.unlink()
+    with pytest.raises(RepriError, match=r"cannot be read \(No such file or directory.*install repri again"):
+        load_extractor("default")
+
+
+def test_a_command_says_that_a_file_is_damaged(tmp_path):
+    path = tmp_path / "embedded.safetensors"
+    path.write_bytes(embedded.EMBEDDED.read_bytes())
+    actual = damage(path)
+    script = f"""import sys; from pathlib import Path; from repri.models.weights import embedded
+from repri.cli import main
+embedded.EMBEDDED = Path({str(path)!r}); sys.argv = ["repri", "info"]; main()"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert f"of the embedded model is damaged: its sha256 is {actual[:16]}…" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_its_whitening(distilled):
+    assert distilled.whitening is not None
+    assert len(distilled.whitening.mean) == distilled.channels
+    assert load_extractor("distilled", layers=["layer3"]).whitening is None
+    assert load_extractor("filters").whitening is None
+
+
+def test_the_whitening_is_the_same_with_and_without_a_head(default, distilled):
+    """The head is linear and invertible, so whitening sees through it."""
+    images = torch.rand(1, 3, 97, 129)
+    expected = distilled.whitening(distilled.extract(images)[0])
+    actual = default.whitening(default.extract(images)[0])
+    torch.testing.assert_close(actual, expected, rtol=0, atol=5e-3)
+    assert F.cosine_similarity(actual, expected, dim=0).min() > 0.9999

@@ -1,0 +1,77 @@
+"""Put the trained network or heads into the package, in half precision.
+
+python tools/embed.py network runs/embedded/model.safetensors --size 417
+python tools/embed.py heads 'runs/pascal-embedded-discriminant-{part}/model.safetensors'    # fold0 … fold3, all
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from repri.models import load_extractor
+from repri.models.heads.discriminant import Discriminant
+from repri.models.heads.files import load_head
+from repri.models.weights import embedded
+from repri.models.weights.checkpoints import read_checkpoint, save_checkpoint
+from repri.models.weights.files import write_tensors
+from repri.runtime.download import file_sha256
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("what", choices=["network", "heads"])
+    parser.add_argument("file")
+    parser.add_argument("--size", type=int, help="long side at which images are looked at")
+    options = parser.parse_args()
+    if options.what == "network":
+        embed_network(Path(options.file), options.size)
+        publish(embedded.EMBEDDED, "SHA256")
+    else:
+        embed_heads(options.file)
+        publish(embedded.HEADS, "HEADS_SHA256")
+
+
+def embed_network(file: Path, size: int | None) -> None:
+    checkpoint = read_checkpoint(file)
+    unused = ("classifier.", "num_batches_tracked")
+    state = {
+        key: value.half() if value.dtype == torch.float32 else value
+        for key, value in checkpoint.state.items()
+        if not key.startswith(unused[0]) and not key.endswith(unused[1])
+    }
+    config = checkpoint.config | {"classes": None}
+    if size:
+        config["size"] = size
+    save_checkpoint(embedded.EMBEDDED, state, config)
+    print(f"{sum(value.numel() for value in state.values()) / 1e6:.2f} million values")
+
+
+def embed_heads(pattern: str) -> None:
+    tensors: dict[str, Tensor] = {}
+    classes: dict[str, str] = {}
+    network = load_extractor("distilled")
+    for part in embedded.DEFAULTS.values():
+        head, base = load_head(Path(pattern.replace("{part}", part)))
+        if not isinstance(head, Discriminant) or base["identity"] != network.identity:
+            raise SystemExit(f"{part} is not a discriminant, or not on the network that the package has now")
+        tensors |= {f"{part}.{key}": value.half() for key, value in head.state_dict().items()}
+        classes[part] = json.dumps(base["seen"])
+        print(f"{part}: {', '.join(base['seen'])}")
+    write_tensors(embedded.HEADS, tensors, classes)
+
+
+def publish(path: Path, name: str) -> None:
+    """Let the package expect the file as it is now."""
+    digest, source = file_sha256(path), Path(embedded.__file__)
+    source.write_text(re.sub(rf'(?m)^{name} = ".*', f'{name} = "{digest}"', source.read_text()))
+    print(f"{path}: {path.stat().st_size / 1e6:.1f} MB, sha256 {digest}")
+
+
+if __name__ == "__main__":
+    main()

@@ -37,31 +37,31 @@ by_shots() { # name, then options
 }
 
 ways=${WAYS:-distilled discriminant lite0 labels both}
-case $ways in *distilled*) train distilled --weights "$lite" --set teacher="$dino" ;; esac
+case $ways in *distilled*) train distilled --weights "$lite" --teacher "$dino" ;; esac
 case $ways in *distilled*)
     by_shots distilled-single --extractor "$runs/distilled/model.safetensors" --size 417 ;;
 esac
 discriminant() { # folder, fold, then options
     folder=$runs/$1 fold=$2; shift 2
     [ -f "$folder/model.safetensors" ] || repri train --config configs/pascal-embedded-discriminant.yaml \
-        --root "$pascal" --set fold="$fold" --output "$folder" "$@"
+        --root "$pascal" --fold "$fold" --output "$folder" "$@"
 }
 
 package=$(python -c 'from repri.models.weights.embedded import embedded_path; print(embedded_path())')
-small="--set freeze=layer3 --set size=257 --set loss_stride=4 --set warmup=40 --set label_weight=1 --set validation_images=100"
+small="--freeze layer3 --size 257 --loss-stride 4 --warmup 40 --label-weight 1 --validation-images 100"
 for fold in ${FOLDS:-0 1 2 3}; do
     case $ways in *discriminant*) discriminant discriminant-fold$fold "$fold" ;; esac
     case $ways in *lite0*)
-        discriminant lite0-fold$fold "$fold" --set network=efficientnet_lite0 --weights "$lite" \
-            --set 'layers=[layer3,layer4]' ;;
+        discriminant lite0-fold$fold "$fold" --network efficientnet_lite0 --weights "$lite" \
+            --layers layer3,layer4 ;;
     esac
     case $ways in *labels*)
-        train labels-fold$fold --fold $fold --weights "$lite" --set teacher=null $small --set images=1500 \
-            --set epochs=3 ;;
+        train labels-fold$fold --fold $fold --weights "$lite" --teacher none $small --images 1500 \
+            --epochs 3 ;;
     esac
     case $ways in *both*)
-        train both-fold$fold --fold $fold --weights "$package" --set teacher="$dino" --set teacher_size=252 $small \
-            --set images=2500 --set epochs=3 ;;
+        train both-fold$fold --fold $fold --weights "$package" --teacher "$dino" --teacher-size 252 $small \
+            --images 2500 --epochs 3 ;;
     esac
 done
 case $ways in *labels*)

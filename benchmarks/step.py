@@ -1,4 +1,4 @@
-"""A training step of PSPNet-ResNet-50 after its frozen layer3: the bottleneck as it stands, and factored.
+"""Time of a training step of PSPNet-ResNet-50 after its frozen layer3, with the bottleneck as it stands and factored.
 
 python benchmarks/step.py [--size 161] [--batch 12] [--threads 2] [--repeats 3]
 """
@@ -46,10 +46,10 @@ def main() -> None:
         with FlopCounterMode(display=False) as counter:
             run()
         gflop[name] = counter.get_total_flops() / 1e9
-    found, peak = medians(methods, options.repeats), sgemm_gflops()
-    for name, seconds in found.items():
+    times, peak = medians(methods, options.repeats), sgemm_gflops()
+    for name, seconds in times.items():
         print(
-            f"{name:9} {seconds:6.2f} s a step {gflop[name]:7.0f} GFLOP {found['plain'] / seconds:5.2f}×"
+            f"{name:9} {seconds:6.2f} s a step {gflop[name]:7.0f} GFLOP {times['plain'] / seconds:5.2f}×"
             f" {100 * gflop[name] / seconds / peak:4.0f} % of sgemm's {peak:.0f} GFLOP/s"
         )
 

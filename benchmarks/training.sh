@@ -25,7 +25,7 @@ train() { # way, fold
     [ -f "$runs/$name/last.pt" ] && resume=--resume || resume=
     case $1 in joint) network=${JOINT:-configs/networks/resnet50-dinov2.yaml} ;; *) network=$dino ;; esac
     torchrun --nproc-per-node 2 -m repri train --config "configs/$(config "$1").yaml" --root "$pascal" --fold "$2" \
-        --set network="$network" --output "$runs/$name" $resume
+        --network "$network" --output "$runs/$name" $resume
     cp "$runs/$name/config.yaml" "$results/$name.yaml"
     cp "$runs/$name/log.csv" "$results/$name.csv"
 }

@@ -150,12 +150,12 @@ def test_the_authors_choose_the_epoch_by_tasks(config_file, tmp_path):
 
 
 def test_the_tiny_recipe(tmp_path, monkeypatch):
-    """As a newcomer runs it."""
+    """As a newcomer runs it, with half of the epochs."""
     monkeypatch.setenv("REPRI_CACHE", str(tmp_path / "cache"))
-    done = repri_train(CONFIGS / "tiny.yaml", "--output", tmp_path / "tiny")
+    done = repri_train(CONFIGS / "tiny.yaml", "--output", tmp_path / "tiny", "--epochs", 2)
     assert done.exit_code == 0, done.output
     rows = list(csv.DictReader((tmp_path / "tiny" / "log.csv").read_text().splitlines()))
-    assert max(float(row["base_miou"]) for row in rows) > 30
+    assert max(float(row["base_miou"]) for row in rows) > 25
 
 
 def test_a_killed_run_goes_on_as_if_nothing_had_been(config_file, tmp_path, one_thread):

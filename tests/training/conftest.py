@@ -2,14 +2,13 @@ import shutil
 
 import pytest
 import torch
-import yaml
 
 from repri.data.datasets.scenes import make_dataset
 from repri.models.networks.build import build_backbone
 from repri.models.weights.checkpoints import save_checkpoint
 from repri.training import prepare, train
 
-from .make import DISCRIMINANT, SMALL, Finished, nested, settings_from
+from .make import DISCRIMINANT, SMALL, Finished, settings_from
 
 
 @pytest.fixture(scope="session")
@@ -31,13 +30,6 @@ def values(scenes, tmp_path, monkeypatch):
 def make(values):
     """Settings of such a run, with changes."""
     return lambda changes=None: settings_from(values | (changes or {}))
-
-
-@pytest.fixture
-def config_file(values, tmp_path):
-    path = tmp_path / "config.yaml"
-    path.write_text(yaml.safe_dump(nested(values)))
-    return path
 
 
 @pytest.fixture(scope="session")

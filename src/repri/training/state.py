@@ -95,17 +95,17 @@ def load_state(folder: Path, settings: TrainSettings, identity: str) -> tuple[Pr
         raise RepriError(f"there is nothing to resume: {path} does not exist")
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-        found = content["format"]
-        if found == FORMAT:
+        version = content["format"]
+        if version == FORMAT:
             before = json.loads(content["config"])
             progress, trained_on = Progress(**content["progress"]), content["examples"]
-        elif not str(found).startswith(FORMATS):
-            raise RepriError(f"its format is {found!r}")
+        elif not str(version).startswith(FORMATS):
+            raise RepriError(f"its format is {version!r}")
     except Exception as error:  # torch raises many kinds of errors for a damaged file
         if isinstance(error, MemoryError):
             raise
         raise RepriError(f"{path} is damaged or no checkpoint of `repri train` ({str(error)[:80]})") from None
-    if found != FORMAT:
+    if version != FORMAT:
         raise RepriError(f"{path} was written by another version of repri, and cannot be resumed: start the run anew")
     _check_same(before, settings, path)
     if trained_on != identity:

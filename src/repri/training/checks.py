@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from repri.data.datasets.dataset import Dataset
-from repri.data.datasets.folds import among
+from repri.data.io.classes import among
 from repri.models.networks.build import BACKBONES, WHOLE
 from repri.protocols import get_protocol
 from repri.runtime.distributed import World

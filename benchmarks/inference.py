@@ -1,12 +1,13 @@
 """Speed of the inference at the paper's size (53×53×512, 50 steps), everything in one run.
 
-    python benchmarks/inference.py [--threads 2] [--repeats 7] [--shots 1 5 10] [--tasks 1 8]
+    python benchmarks/inference.py [--threads 2] [--repeats 7] [--shots 1 5 10] [--tasks 1 8] [--busy]
 
 Compared on the same features: a plain autograd loop (a direct transcription of the method), our torch
-backend, our compiled kernel, and the limit: the bytes that one pass a step must read, divided by the
+backend, our compiled kernel, and the limit: the bytes that one pass per step must read, divided by the
 read bandwidth measured here on a buffer of that size. Times are medians; the methods take turns, so
 that a busy machine slows all of them. "max Δp" is the largest difference between the probabilities
-of the loop and of the kernel.
+of the loop and of the kernel. With ``--busy``, each row is followed by one that is measured while another
+process occupies one core.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from timing import medians
+from timing import medians, occupied_cores
 from torch import Tensor
 
 from repri.inference import InferenceConfig, infer, native_status
@@ -103,56 +104,77 @@ def _peak() -> int:
     return 1024 * int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
 
 
+HEADER = """
+                  ms per batch             × over autograd   ms at the limit   ours ÷ limit    memory
+       T   K   autograd    torch     ours    torch     ours    fp32   16-bit    fp32  16-bit  ÷ features   max Δp"""
+
+
+def times_row(label: str, tasks: int, shots: int, seconds: dict[str, float]) -> str:
+    """The first columns of the table."""
+    autograd, plain, ours = seconds["autograd"], seconds["torch"], seconds["ours"]
+    return (
+        f"{label:5} {tasks:2} {shots:3} {1e3 * autograd:10.0f} {1e3 * plain:8.1f} {1e3 * ours:8.1f}"
+        f" {autograd / plain:7.1f}× {autograd / ours:7.1f}×"
+    )
+
+
+def compare(tasks: int, shots: int, cfg: InferenceConfig, repeats: int, busy: bool) -> None:
+    """Print the row of one size, and the one with an occupied core."""
+    support, masks, query = make(tasks, shots)
+    methods: dict[str, Callable[[], object]] = {
+        "autograd": partial(autograd_loop, support, masks, query, cfg),
+        "torch": partial(infer, support, masks, query, cfg, backend="torch"),
+        "ours": partial(infer, support, masks, query, cfg),
+    }
+    size = 4 * (support.numel() + query.numel())
+    limits = [cfg.steps * n / read_bandwidth(n) for n in (size, size // 2)]
+    seconds = medians(methods, repeats)
+    memory = extra_memory(methods["ours"]) / size
+    gap = (autograd_loop(support, masks, query, cfg) - infer(support, masks, query, cfg).probability).abs().max()
+    print(
+        f"{times_row('quiet' if busy else '', tasks, shots, seconds)}"
+        f" {1e3 * limits[0]:7.1f} {1e3 * limits[1]:8.1f}"
+        f" {seconds['ours'] / limits[0]:7.2f} {seconds['ours'] / limits[1]:7.2f} {memory:11.2f} {gap:8.0e}",
+        flush=True,
+    )
+    if busy:
+        with occupied_cores(1):
+            print(times_row("busy", tasks, shots, medians(methods, repeats)), flush=True)
+
+
+def compare_shared(cfg: InferenceConfig) -> None:
+    """Print the time of one support for several queries, and of copies of it."""
+    print("\none support for 8 queries (K = 5): ", end="", flush=True)
+    support, masks, query = make(8, 5)
+    copies = support[:1].repeat(8, 1, 1, 1, 1), masks[:1].repeat(8, 1, 1, 1)
+    methods = {
+        "shared": lambda: infer(support[:1], masks[:1], query, cfg),
+        "copies": lambda: infer(*copies, query, cfg),
+    }
+    seconds = medians(methods, 3)
+    print(f"{1e3 * seconds['shared']:.0f} ms shared, {1e3 * seconds['copies']:.0f} ms as copies")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--shots", type=int, nargs="+", default=[1, 5, 10])
-    parser.add_argument("--tasks", type=int, nargs="+", default=[1, 8])
+    parser.add_argument("--threads", type=int, default=2, help="number of threads")
+    parser.add_argument("--repeats", type=int, default=7, help="number of runs for one task; a third of it for more")
+    parser.add_argument("--shots", type=int, nargs="+", default=[1, 5, 10], help="numbers of shots K")
+    parser.add_argument("--tasks", type=int, nargs="+", default=[1, 8], help="numbers of tasks T in a batch")
+    parser.add_argument("--busy", action="store_true", help="measure again while a process occupies one core")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     cfg = InferenceConfig.preset("original")
     native, text = native_status()
-    print(
-        f"{CHANNELS} channels, {SIZE[0]}×{SIZE[1]} cells, {cfg.steps} steps, {options.threads} threads, float32 input"
-    )
-    print(f"compiled kernel: {text if native else 'not used, ' + text}\n")
-    print("           ms per batch             × over autograd   ms at the limit   ours ÷ limit    memory")
-    print(" T   K   autograd    torch     ours    torch     ours    fp32   16-bit    fp32  16-bit  ÷ features   max Δp")
+    cells = f"{SIZE[0]}×{SIZE[1]} cells"
+    print(f"{CHANNELS} channels, {cells}, {cfg.steps} steps, {options.threads} threads, float32 input")
+    print(f"compiled kernel: {text if native else 'not used, ' + text}")
+    print(HEADER)
     for tasks in options.tasks:
         for shots in options.shots:
-            support, masks, query = make(tasks, shots)
-            methods: dict[str, Callable[[], object]] = {
-                "autograd": partial(autograd_loop, support, masks, query, cfg),
-                "torch": partial(infer, support, masks, query, cfg, backend="torch"),
-                "ours": partial(infer, support, masks, query, cfg),
-            }
-            size = 4 * (support.numel() + query.numel())
-            limits = [cfg.steps * n / read_bandwidth(n) for n in (size, size // 2)]
-            found = medians(methods, options.repeats if tasks == 1 else max(2, options.repeats // 3))
-            memory = extra_memory(methods["ours"]) / size
-            gap = (
-                (autograd_loop(support, masks, query, cfg) - infer(support, masks, query, cfg).probability).abs().max()
-            )
-            seconds = [found["autograd"], found["torch"], found["ours"]]
-            print(
-                f"{tasks:2} {shots:3} {1e3 * seconds[0]:10.0f} {1e3 * seconds[1]:8.1f} {1e3 * seconds[2]:8.1f}"
-                f" {seconds[0] / seconds[1]:7.1f}× {seconds[0] / seconds[2]:7.1f}×"
-                f" {1e3 * limits[0]:7.1f} {1e3 * limits[1]:8.1f}"
-                f" {seconds[2] / limits[0]:7.2f} {seconds[2] / limits[1]:7.2f} {memory:11.2f} {gap:8.0e}",
-                flush=True,
-            )
-    print("\none support for 8 queries (K = 5): ", end="", flush=True)
-    support, masks, query = make(8, 5)
-    copies = support[:1].repeat(8, 1, 1, 1, 1), masks[:1].repeat(8, 1, 1, 1)
-    found = medians(
-        {
-            "shared": lambda: infer(support[:1], masks[:1], query, cfg),
-            "copies": lambda: infer(*copies, query, cfg),
-        },
-        3,
-    )
-    print(f"{1e3 * found['shared']:.0f} ms shared, {1e3 * found['copies']:.0f} ms as copies")
+            compare(tasks, shots, cfg, options.repeats if tasks == 1 else max(2, options.repeats // 3), options.busy)
+    if max(options.tasks) > 1:
+        compare_shared(cfg)
 
 
 if __name__ == "__main__":

@@ -97,7 +97,7 @@ def test_float32_backends_follow_float64(preset, backend):
 @pytest.mark.parametrize("background", [False, True])
 def test_closed_form_gradient_passes_gradcheck(protocol, background):
     """One step with a tiny lr reveals the gradient; gradcheck compares it with finite differences."""
-    from repri.inference.backends.passes import TorchPasses
+    from repri.inference.backends.passes import Classifier, TorchPasses
     from repri.inference.problem import build_problem
 
     support, masks, query, truth = make_tasks(shots=2, channels=6, size=(6, 7), dtype=torch.float64)
@@ -112,7 +112,7 @@ def test_closed_form_gradient_passes_gradcheck(protocol, background):
         def forward(ctx, w, b, v):
             after_w, after_b, after_v = w.clone(), b.clone(), v.clone()
             used = after_v if background else None
-            found = passes.step(after_w, after_b, used, pi, lambda_h, lambda_kl, False, True)
+            found = passes.step(Classifier(after_w, after_b, used), pi, lambda_h, lambda_kl, False, True)
             ctx.save_for_backward(w - after_w, b - after_b, v - after_v)
             kl = (found.marginal * (found.marginal / pi).log()).sum(1)
             return found.losses[:, 0] + lambda_h * found.losses[:, 1] + lambda_kl * kl

@@ -52,8 +52,8 @@ BAD = {
         r"has no support image \(K = 0\): give",
     ),
     "no task": (lambda t: t.update({k: v[:0] for k, v in t.items()}), r"query is empty: shape \[0, 24, 9, 11\]"),
-    "support NaN": (set_value("support", float("nan")), "task 0: support features hold NaN or Inf at 11 pixels"),
-    "query Inf": (set_value("query", float("inf"), (1, 0, 0)), "task 1: query features hold NaN or Inf at 11 pixels"),
+    "support NaN": (set_value("support", float("nan")), "task 0: support features hold NaN or Inf at 11 cells"),
+    "query Inf": (set_value("query", float("inf"), (1, 0, 0)), "task 1: query features hold NaN or Inf at 11 cells"),
     "mask value": (set_value("support_masks", 7), "the value 7: mask values must be 0, 1 or 255"),
     "soft mask value": (
         lambda t: t.update(support_masks=(t["support_masks"] == 1) * 1.5),

@@ -39,7 +39,9 @@ Sampling = Annotated[
 def get(
     name: Annotated[str, typer.Argument(help="pascal (3.4 GB to fetch) or coco (20 GB).")],
     root: Annotated[Path, typer.Option(help="Folder to fill.")],
-    mirror: Annotated[str | None, typer.Option(help="URL of a folder with the archives, instead of theirs.")] = None,
+    mirror: Annotated[
+        str | None, typer.Option(help="URL of a folder with the same archives, to use instead of the publishers.")
+    ] = None,
     train_list: Annotated[
         Path | None, typer.Option(help="pascal: your own list of training images, with lines `image mask`.")
     ] = None,

@@ -13,7 +13,7 @@ from repri.runtime.errors import RepriError
 
 from .backends.build import native_status
 from .backends.native import NativePasses
-from .backends.passes import Evaluation, Passes, TorchPasses, direction, safe_log
+from .backends.passes import Classifier, Evaluation, Passes, TorchPasses, direction, safe_log
 from .config import InferenceConfig
 from .problem import Problem, build_problem
 from .result import InferenceResult, Step
@@ -103,13 +103,14 @@ def _solve(
     else:
         pi = torch.stack([1 - problem.proportion, problem.proportion], 1)
 
+    theta = Classifier(w, b, v)  # which the steps change in place
     records: list[Step] = []
     for t in range(cfg.steps):
         if t == min(updates, default=None):
             lambda_kl = lambda_kl + cfg.kl_increase
         before = (w.clone(), b.clone()) if history else None
         at_once = t in updates and cfg.schedule == "authors"
-        evaluation = passes.step(w, b, v, pi, lambda_h, lambda_kl, at_once, bool(history))
+        evaluation = passes.step(theta, pi, lambda_h, lambda_kl, at_once, bool(history))
         if at_once:
             pi = evaluation.marginal.clone(memory_format=torch.contiguous_format)
         if before:

@@ -1,8 +1,8 @@
-"""``kernel.c``, built once with the machine's C compiler and kept.
+"""The kernel is built once with the machine's C compiler and kept.
 
-There is nothing to install: without a compiler (or with ``REPRI_NATIVE=0``) the torch backend
-does the same sums. The library is kept in the user cache (``REPRI_CACHE`` overrides the folder)
-under a name that depends on source, flags and processor.
+There is nothing to install: without a compiler or OpenMP, or with ``REPRI_NATIVE=0``, the torch backend
+computes the same sums. The library is kept in the user cache (``REPRI_CACHE`` overrides the folder)
+under a name that depends on sources, flags and processor.
 """
 
 from __future__ import annotations
@@ -25,20 +25,30 @@ __all__ = ["load_library", "native_status"]
 FOLDER = Path(__file__).parent
 SOURCES = [FOLDER / name for name in ("kernel.c", "pack.c", "threads.c")]
 HEADERS = [FOLDER / name for name in ("threads.h", "vectors.h")]
-COMMON_FLAGS = ("-O3", "-std=gnu11", "-fno-math-errno", "-fno-trapping-math", "-fopenmp")
-SHARED_FLAGS = ("-shared", "-fPIC")
+COMMON_FLAGS = ("-O3", "-std=gnu11", "-fno-math-errno", "-fno-trapping-math", "-fopenmp", "-shared", "-fPIC")
 FLAG_CHOICES = (("-march=native",), ("-mcpu=native",))
 """Flags that are tried in turn. Without the processor's own vectors, torch is faster than the kernel."""
 
 
 def native_status() -> tuple[bool, str]:
-    """Whether the compiled kernel is used on this machine, and its file or the reason why not."""
+    """Tell whether the compiled kernel is used on this machine. The first call builds it.
+
+    Returns:
+        Whether it is used, and its file or the reason why not.
+
+    Example:
+        >>> used, text = native_status()
+    """
     library, text = load_library()
     return library is not None, text
 
 
 def load_library() -> tuple[ctypes.CDLL | None, str]:
-    """The library and its path, or None and the reason."""
+    """Load the kernel, and build it before if necessary.
+
+    Returns:
+        The library and its file, or None and the reason why there is none.
+    """
     with _LOCK:
         return _load_library()
 
@@ -48,6 +58,7 @@ _LOCK = threading.Lock()
 
 @functools.cache
 def _load_library() -> tuple[ctypes.CDLL | None, str]:
+    """Do the work of ``load_library``, once per process."""
     if os.environ.get("REPRI_NATIVE", "1") == "0":
         return None, "REPRI_NATIVE=0"
     compiler = shutil.which(os.environ.get("CC") or "cc") or shutil.which("gcc") or shutil.which("clang")
@@ -75,7 +86,7 @@ def _load_library() -> tuple[ctypes.CDLL | None, str]:
 
 
 def _build(compiler: str, path: Path) -> Path:
-    """Compile to a temporary name, then rename: two processes may do this at once."""
+    """Compile to a temporary name, then rename: two processes may do this at once. Return the file."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(suffix=".so", dir=path.parent)
@@ -85,7 +96,7 @@ def _build(compiler: str, path: Path) -> Path:
     os.close(handle)
     try:
         for flags in FLAG_CHOICES:
-            command = [compiler, *COMMON_FLAGS, *SHARED_FLAGS, *flags, *map(str, SOURCES), "-o", temporary, "-lm"]
+            command = [compiler, *COMMON_FLAGS, *flags, *map(str, SOURCES), "-o", temporary, "-lm"]
             done = subprocess.run(command, capture_output=True, text=True, timeout=120)
             if done.returncode == 0:
                 os.replace(temporary, path)
@@ -96,6 +107,7 @@ def _build(compiler: str, path: Path) -> Path:
 
 
 def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
+    """Tell ctypes the types of the kernel's functions."""
     library.repri_pass.argtypes = (ctypes.c_void_p, ctypes.c_int32)
     library.repri_pass.restype = None
     pointer = ctypes.c_void_p
@@ -107,7 +119,7 @@ def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
 
 
 def _processor() -> str:
-    """What -march=native depends on: a cache folder may be shared by different machines."""
+    """A description of the processor, on which -march=native depends: machines may share a cache folder."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return next(line for line in lines if line.startswith(("flags", "Features")))

@@ -31,8 +31,8 @@ enum { SUM_G, SUM_GH, SUM_PQ, SUM_Q, SUM_P, SUM_CE, SUM_H, SUM_FIELDS };
 typedef struct {
     const int16_t *rows;    /* [n, stride] */
     const float *inv_norm;  /* [n], 1 / |row|, 0 for a zero row */
-    const float *weight_fg; /* [n] support: y / labelled pixels; query: valid / valid pixels */
-    const float *weight_bg; /* [n] support: (1 - y) / labelled pixels; query: unused */
+    const float *weight_fg; /* [n] support: y / labelled cells; query: valid / valid cells */
+    const float *weight_bg; /* [n] support: (1 - y) / labelled cells; query: unused */
     const int64_t *chunks;  /* [chunk_count, CHUNK_FIELDS] */
     const int64_t *starts;  /* [tasks + 1]: where in `order` the chunks of a task begin */
     const int64_t *order;   /* chunk numbers, task by task */
@@ -203,7 +203,7 @@ static void reduce_task(const plan *s, int64_t task, int64_t channel) {
  * becomes the weighted sum of the support's foreground or background rows. */
 void repri_pass(const plan *s, int32_t mode) {
     const int64_t blocks = s->stride / STRIDE_MULTIPLE;
-    region r = region_begin(s->threads);
+    region r = region_begin(s->threads, s->chunk_count);
     double work = 0;
 #pragma omp parallel num_threads(r.threads) reduction(+ : work)
     {

@@ -5,20 +5,20 @@
 
 #include "threads.h"
 
-#define TILE 64 /* pixels that are transposed together */
+#define TILE 64 /* cells that are transposed together */
 
-/* One image [channels, pixels] with any strides, and the rows that it becomes. */
+/* One image [channels, cells] with any strides, and the rows that it becomes. */
 typedef struct {
     const float *values;
-    const int64_t *places; /* [pixels]: the row that a pixel becomes, or -1 for none */
+    const int64_t *places; /* [cells]: the row that a cell becomes, or -1 for none */
     int16_t *rows;         /* [.., row_stride] */
     float *inv_norm;       /* [..] 1 / |row| */
-    float *norm;           /* [..] norm of the pixel before it was rounded */
-    int64_t channels, pixels, channel_stride, pixel_stride, row_stride;
+    float *norm;           /* [..] norm of the cell before it was rounded */
+    int64_t channels, cells, channel_stride, cell_stride, row_stride;
     int32_t threads;
 } image;
 
-/* One pixel: quantise, and measure it before and after. Returns whether a value is not finite. */
+/* One cell: quantise, and measure it before and after. Returns whether a value is not finite. */
 static int pack_row(const float *restrict z, int64_t channels, int16_t *restrict row, float *inv_norm, float *norm) {
     float largest = 0, square = 0, exact_square = 0;
 #pragma omp simd reduction(max : largest)
@@ -39,22 +39,23 @@ static int pack_row(const float *restrict z, int64_t channels, int16_t *restrict
     return exact_square != exact_square;
 }
 
-/* Floats between the pixels of a tile: an odd number of cache lines spreads a column over the cache. */
+/* Floats between the cells of a tile: an odd number of cache lines spreads a column over the cache. */
 static int64_t tile_pitch(const image *s) { return ((s->channels + 31) / 32 * 2 + 1) * 16; }
 
-/* Packs the pixels of one tile. Returns how many of them hold a value that is not finite. */
-static int64_t pack_tile(const image *s, int64_t start, float *tile, int16_t *nowhere) {
+/* Packs the cells of one tile. Returns how many of them hold a value that is not finite. */
+static int64_t pack_tile(const image *s, int64_t start, float *restrict tile, int16_t *nowhere) {
     const int64_t pitch = tile_pitch(s), channels = s->channels;
-    const int64_t count = s->pixels - start < TILE ? s->pixels - start : TILE;
-    const float *corner = s->values + start * s->pixel_stride;
+    const int64_t channel_stride = s->channel_stride, cell_stride = s->cell_stride;
+    const int64_t count = s->cells - start < TILE ? s->cells - start : TILE;
+    const float *restrict corner = s->values + start * cell_stride;
     float unused[2];
-    if (s->pixel_stride == 1) /* the usual layout: transpose a tile */
+    if (cell_stride == 1) /* the usual layout: transpose a tile */
         for (int64_t c = 0; c < channels; c++)
-            for (int64_t j = 0; j < count; j++) tile[j * pitch + c] = corner[c * s->channel_stride + j];
+            for (int64_t j = 0; j < count; j++) tile[j * pitch + c] = corner[c * channel_stride + j];
     else
         for (int64_t j = 0; j < count; j++)
             for (int64_t c = 0; c < channels; c++)
-                tile[j * pitch + c] = corner[c * s->channel_stride + j * s->pixel_stride];
+                tile[j * pitch + c] = corner[c * channel_stride + j * cell_stride];
     int64_t bad = 0;
     for (int64_t j = 0; j < count; j++) {
         const int64_t at = s->places[start + j];
@@ -66,19 +67,19 @@ static int64_t pack_tile(const image *s, int64_t start, float *tile, int16_t *no
     return bad;
 }
 
-/* Packs one image. Returns how many pixels hold a value that is not finite, or -1 when there is no memory. */
+/* Packs one image. Returns how many cells hold a value that is not finite, or -1 when there is no memory. */
 int64_t repri_pack(const image *s) {
-    const int64_t tiles = (s->pixels + TILE - 1) / TILE;
+    const int64_t tiles = (s->cells + TILE - 1) / TILE;
     int64_t bad = 0, failed = 0;
     double work = 0;
-    region r = region_begin(s->threads);
+    region r = region_begin(s->threads, tiles);
 #pragma omp parallel num_threads(r.threads) reduction(+ : bad, failed, work)
     {
         work -= thread_seconds();
         float *tile = malloc(TILE * tile_pitch(s) * sizeof *tile);
         int16_t *nowhere = malloc(s->row_stride * sizeof *nowhere);
         failed = !tile || !nowhere;
-#pragma omp for schedule(dynamic, 1) nowait
+#pragma omp for schedule(static) nowait
         for (int64_t k = 0; k < tiles; k++)
             if (!failed) bad += pack_tile(s, k * TILE, tile, nowhere);
         free(tile);

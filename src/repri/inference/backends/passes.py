@@ -1,17 +1,17 @@
-"""What a gradient step needs from the features, and how plain torch computes it.
+"""The sums over the features that a gradient step needs, and how plain torch computes them.
 
 With unit rows ẑ, unit prototype ŵ and logit l = τ·ẑ·ŵ − β, the gradient of every term of the
 objective is a weighted sum of rows (Eq. 1 differentiated by l, chain rule):
 
-    CE   Σ g·ẑ         g = [(1−y)·p − y·(1−p)] / labelled pixels        over the support
-    H    Σ g·ẑ         g = −p(1−p)·l / valid pixels                      over the query
-    KL   κ·Σ g·ẑ       g =  p(1−p)   / valid pixels                      over the query
+    CE   Σ g·ẑ         g = [(1−y)·p − y·(1−p)] / labelled cells         over the support
+    H    Σ g·ẑ         g = −p(1−p)·l / valid cells                       over the query
+    KL   κ·Σ g·ẑ       g =  p(1−p)   / valid cells                       over the query
 
-where κ = log(p̂₁/π₁) − log(p̂₀/π₀) is one scalar a task. By cos(z, w), the direction ŵ falls out of
-the gradient: ∂L/∂w = (τ/‖w‖)·(G − (G·ŵ)·ŵ) with G the sum of all terms. With a background prototype v the
-logit is τ·ẑ·(ŵ − v̂) − β: the same sums, and ∂L/∂v is likewise, with the other sign.
+where κ = log(p̂₁/π₁) − log(p̂₀/π₀) is one scalar per task. Because l depends on cos(z, w), the gradient has no
+part along ŵ: ∂L/∂w = (τ/‖w‖)·(G − (G·ŵ)·ŵ) with G the sum of all terms. With a background prototype v the
+logit is τ·ẑ·(ŵ − v̂) − β. The sums are the same then, and ∂L/∂v follows like ∂L/∂w, with the other sign.
 
-The compiled backend (``native.py``) does the same in a single pass over the rows.
+The compiled backend (``native.py``) computes the same in a single pass over the rows.
 """
 
 from __future__ import annotations
@@ -26,19 +26,52 @@ from repri.inference.config import InferenceConfig
 from repri.inference.problem import Problem
 from repri.runtime.errors import RepriError
 
-__all__ = ["Evaluation", "Passes", "TorchPasses", "direction", "one_more", "support_weights", "unit_vectors"]
+__all__ = [
+    "Classifier",
+    "Evaluation",
+    "Passes",
+    "TorchPasses",
+    "direction",
+    "one_more",
+    "safe_log",
+    "support_weights",
+    "unit_vectors",
+]
 
 
 def one_more(v: Tensor, known: Tensor, shots: Tensor | float) -> Tensor:
-    """Prototypes v [T, C] of so many shots [T, 1], turned as if a direction known [C], of length 1, were one more shot.
-    Their length, which decides how fast they turn, stays; where it is 0, v becomes what is known."""
+    """Turn prototypes as if a known direction were one more shot.
+
+    Args:
+        v: Prototypes [T, C]. Their length, which decides how fast the steps turn them, stays.
+        known: The direction [C], of length 1. It replaces prototypes of length 0.
+        shots: Number of shots [T, 1] that the prototypes come from.
+
+    Returns:
+        The turned prototypes [T, C].
+
+    Example:
+        >>> one_more(torch.tensor([[2.0, 0.0]]), torch.tensor([0.0, 1.0]), 1)
+        tensor([[1.4142, 1.4142]])
+    """
     length = torch.linalg.vector_norm(v, dim=1, keepdim=True)
     length = torch.where(length > 0, length, 1)
     return length * F.normalize(shots * v / length + known, dim=1)
 
 
+class Classifier(NamedTuple):
+    """θ of T tasks. A step changes the tensors in place."""
+
+    w: Tensor
+    """[T, C] prototype."""
+    b: Tensor
+    """[T] bias."""
+    v: Tensor | None
+    """[T, C] background prototype, if there is one."""
+
+
 class Evaluation(NamedTuple):
-    """What a step found at θ before it moved; a later step may overwrite the tensors."""
+    """Values of a step at θ before it moved; a later step may overwrite the tensors."""
 
     marginal: Tensor
     """[T, 2] p̂, background and foreground."""
@@ -47,14 +80,14 @@ class Evaluation(NamedTuple):
 
 
 class Passes(Protocol):
-    """The three ways in which the solver looks at the features."""
+    """The ways in which the solver looks at the features."""
 
     def foreground_sum(self) -> Tensor:
-        """[T, C] Σ y·ẑ over the support, divided by the number of labelled pixels."""
+        """[T, C] Σ y·ẑ over the support, divided by the number of labelled cells."""
         ...
 
     def background_sum(self) -> Tensor:
-        """[T, C] Σ (1 − y)·ẑ over the support, divided by the number of labelled pixels."""
+        """[T, C] Σ (1 − y)·ẑ over the support, divided by the number of labelled cells."""
         ...
 
     def query_logits(self, unit: Tensor, bias: Tensor) -> Tensor:
@@ -62,23 +95,26 @@ class Passes(Protocol):
         ...
 
     def step(
-        self,
-        w: Tensor,
-        b: Tensor,
-        v: Tensor | None,
-        pi: Tensor,
-        lambda_h: Tensor,
-        lambda_kl: Tensor,
-        reestimate: bool,
-        losses: bool,
+        self, theta: Classifier, pi: Tensor, lambda_h: Tensor, lambda_kl: Tensor, reestimate: bool, losses: bool
     ) -> Evaluation:
-        """One gradient step on w [T, C], b [T] and v [T, C] if there is one, in place, towards π [T, 2] with
-        weights λ [T]; ``reestimate`` takes π = p̂ of this very θ instead, ``losses`` asks for CE and H."""
+        """Make one gradient step.
+
+        Args:
+            theta: The classifiers, which are changed in place.
+            pi: [T, 2] π, background and foreground.
+            lambda_h: [T] λ_H.
+            lambda_kl: [T] λ_KL.
+            reestimate: Use π = p̂ of this very θ instead of ``pi``.
+            losses: Compute CE and H too.
+
+        Returns:
+            Values at θ before the step.
+        """
         ...
 
 
 def support_weights(problem: Problem) -> list[tuple[Tensor, Tensor]]:
-    """For each support set, y/n and (1−y)/n [K·h·w] with n its number of labelled pixels."""
+    """For each support set, y/n and (1−y)/n [K·h·w] with n its number of labelled cells."""
     weights = []
     for s in problem.supports:
         count = s.labelled.sum()
@@ -88,7 +124,15 @@ def support_weights(problem: Problem) -> list[tuple[Tensor, Tensor]]:
 
 
 class TorchPasses:
-    """Any device, any float dtype: unit rows are laid out once, then two products a step."""
+    """Passes for any device and any float dtype: unit rows are laid out once, then a step takes two products.
+
+    Args:
+        problem: The tasks.
+        cfg: Settings of the inference.
+
+    Raises:
+        RepriError: Features are not finite.
+    """
 
     def __init__(self, problem: Problem, cfg: InferenceConfig):
         dtype = problem.dtype
@@ -108,28 +152,25 @@ class TorchPasses:
             self.supports.append((rows, fg, bg))  # [S, K·N, C], [S, K·N], [S, K·N]
 
     def foreground_sum(self) -> Tensor:
+        """See ``Passes``."""
         sums = torch.cat([(fg[:, None] @ rows)[:, 0] for rows, fg, _ in self.supports])
         return sums.expand(len(self.query), -1)
 
     def background_sum(self) -> Tensor:
+        """See ``Passes``."""
         sums = torch.cat([(bg[:, None] @ rows)[:, 0] for rows, _, bg in self.supports])
         return sums.expand(len(self.query), -1)
 
     def query_logits(self, unit: Tensor, bias: Tensor) -> Tensor:
+        """See ``Passes``."""
         logits = self.temperature * (self.query @ unit[..., None])[..., 0] - bias[:, None]
         return logits.unflatten(1, self.size)
 
     def step(
-        self,
-        w: Tensor,
-        b: Tensor,
-        v: Tensor | None,
-        pi: Tensor,
-        lambda_h: Tensor,
-        lambda_kl: Tensor,
-        reestimate: bool,
-        losses: bool,
+        self, theta: Classifier, pi: Tensor, lambda_h: Tensor, lambda_kl: Tensor, reestimate: bool, losses: bool
     ) -> Evaluation:
+        """See ``Passes``."""
+        w, b, v = theta
         unit = direction(w, v)
         vectors, scalars, evaluation = self._sums(unit, b * self.cfg.bias_slope, losses)
         marginal = evaluation.marginal
@@ -181,34 +222,34 @@ class TorchPasses:
 
 
 def unit_vectors(w: Tensor) -> Tensor:
-    """[T, C] at length 1."""
+    """The vectors [T, C] at length 1."""
     return w / torch.linalg.vector_norm(w, dim=1, keepdim=True).clamp_min(1e-12)
 
 
 def direction(w: Tensor, v: Tensor | None) -> Tensor:
-    """[T, C] ŵ, or ŵ − v̂: what features are multiplied with."""
+    """The vectors [T, C] that features are multiplied with: ŵ, or ŵ − v̂."""
     return unit_vectors(w) if v is None else unit_vectors(w) - unit_vectors(v)
 
 
 def _tangent(gradient: Tensor, w: Tensor) -> Tensor:
-    """[T, C] gradient by ŵ → gradient by w: without its part along w, over ‖w‖."""
+    """The gradient by w [T, C] from that by ŵ: without its part along w, over ‖w‖."""
     unit, length = unit_vectors(w), torch.linalg.vector_norm(w, dim=1, keepdim=True).clamp_min(1e-12)
     return (gradient - torch.linalg.vecdot(gradient, unit)[:, None] * unit) / length
 
 
 def safe_log(probability: Tensor) -> Tensor:
-    """log, finite for saturated values."""
+    """The logarithm, finite for saturated values."""
     return probability.clamp_min(torch.finfo(probability.dtype).tiny).log()
 
 
 def posteriors(logits: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
-    """p and 1 − p of logits; with epsilon > 0 as code does it that subtracts, rounding included."""
+    """p and 1 − p of logits. With epsilon > 0, 1 − p is a subtraction with its rounding, as in the authors' code."""
     p = torch.sigmoid(logits)
     return p, 1 - p if epsilon > 0 else torch.sigmoid(-logits)
 
 
 def log_posteriors(logits: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
-    """Their logarithms, log(p + epsilon) if epsilon > 0."""
+    """The logarithms of p and 1 − p; log(p + epsilon) if epsilon > 0."""
     if epsilon > 0:
         p, q = posteriors(logits, epsilon)
         return (p + epsilon).log(), (q + epsilon).log()
@@ -216,7 +257,7 @@ def log_posteriors(logits: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
 
 
 def unit_rows(image_sets: list[Tensor], dtype: torch.dtype, name: str, first_task: int) -> Tensor:
-    """S sets of images [K, C, h, w] of one shape → rows of unit length [S, K·h·w, C], the only
+    """Turn S sets of images [K, C, h, w] of one shape into rows of unit length [S, K·h·w, C], the only
     copy of the features that is made. A zero row stays zero."""
     shots, channels, h, w = image_sets[0].shape
     rows = torch.empty(len(image_sets), shots, h * w, channels, dtype=dtype, device=image_sets[0].device)
@@ -234,5 +275,6 @@ def unit_rows(image_sets: list[Tensor], dtype: torch.dtype, name: str, first_tas
     return rows.div_(torch.where(norm > 0, norm, 1)).flatten(1, 2)
 
 
-def not_finite_message(name: str, pixels: int) -> str:
-    return f"{name} features hold NaN or Inf at {pixels} pixels: check the feature extractor's output"
+def not_finite_message(name: str, cells: int) -> str:
+    """The sentence about ``name`` that both backends raise."""
+    return f"{name} features hold NaN or Inf at {cells} cells: check the feature extractor's output"

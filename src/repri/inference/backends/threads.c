@@ -20,11 +20,14 @@ static double seconds(clockid_t clock) {
 
 double thread_seconds(void) { return seconds(CLOCK_THREAD_CPUTIME_ID); }
 
-region region_begin(int32_t threads) {
-    const double now = seconds(CLOCK_MONOTONIC);
+region region_begin(int32_t threads, int64_t units) {
+    region r = {.threads = threads, .start = seconds(CLOCK_MONOTONIC)};
     int32_t halved = halvings;
-    if (halved > 0 && now >= retry) halvings = --halved;
-    return (region){.threads = threads >> halved > 1 ? threads >> halved : 1, .start = now};
+    if (halved > 0 && r.start >= retry) halvings = --halved;
+    r.threads >>= halved;
+    if (r.threads > units) r.threads = (int32_t)units;
+    if (r.threads < 1) r.threads = 1;
+    return r;
 }
 
 void region_end(const region *r, double work) {

@@ -5,7 +5,7 @@
  * the threads waited more than they worked is therefore followed by regions with half as many threads. After a pause,
  * which grows with the time lost and doubles each time the loss repeats, more threads are tried again.
  *
- *     region r = region_begin(threads);
+ *     region r = region_begin(threads, units);
  *     double work = 0;
  *     #pragma omp parallel num_threads(r.threads) reduction(+ : work)
  *     {
@@ -24,7 +24,8 @@ typedef struct {
     double start;    /* seconds */
 } region;
 
-region region_begin(int32_t threads);
+/* `threads`: the most to use. `units`: the number of parts that the work has. */
+region region_begin(int32_t threads, int64_t units);
 
 /* `work`: the sum of the processor time that the threads spent with work, in seconds. */
 void region_end(const region *r, double work);

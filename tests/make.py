@@ -36,13 +36,13 @@ class Cells(FeatureExtractor):
     channels = 4
 
     def __init__(self, stride=8, on_pixels=False, size=64, mark="a"):
-        self.name, self.stride, self.strided, self.mark, self.calls = "cells", stride, on_pixels, mark, 0
+        self.name, self.stride, self.on_pixels, self.mark, self.calls = "cells", stride, on_pixels, mark, 0
         self.rule = InputRule(size, 1 if on_pixels else stride)
 
     def _forward(self, images):
         self.calls += len(images)
         step = self.stride
-        cells = images[..., ::step, ::step] if self.strided else F.avg_pool2d(images, step)
+        cells = images[..., ::step, ::step] if self.on_pixels else F.avg_pool2d(images, step)
         return torch.cat([cells, cells.mean(1, keepdim=True)], 1)
 
     @property

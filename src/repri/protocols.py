@@ -143,7 +143,8 @@ def get_protocol(name: str | Protocol) -> Protocol:
     Example:
         >>> get_protocol("official").resize
         'letterbox'
-        >>> get_protocol("cleen") Traceback (most recent call last): repri.runtime.errors.RepriError: There is no
-        protocol named 'cleen', did you mean 'clean'? Known: clean, paper, official.
+        >>> get_protocol("cleen")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        repri.runtime.errors.RepriError: There is no protocol named 'cleen', did you mean 'clean'? Known: ...
     """
     return name if isinstance(name, Protocol) else PROTOCOLS[name]

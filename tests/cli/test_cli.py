@@ -1,62 +1,114 @@
-"""The command as a person meets it: in a process of its own."""
+"""The command as a person meets it: help at once, one sentence for a mistake, a traceback for a bug."""
 
-import os
 import subprocess
 import sys
 import time
-import warnings
+from pathlib import Path
 
 import pytest
 
-from repri.cli import main
+from repri import RepriError, __version__
+from repri.methods import METHODS, Method, register_method
 
+EVERY_HELP = """
+import sys
+from typer.testing import CliRunner
+from repri.cli import app
 
-def repri(*arguments, **environment):
-    command = [sys.executable, "-m", "repri", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=os.environ | environment)
+def helps(group, *names):
+    done = CliRunner().invoke(app, [*names, "--help"])
+    assert done.exit_code == 0, done.output
+    assert "Usage:" in done.output
+    assert max(map(len, done.output.splitlines())) <= 80, names
+    for command in group.registered_commands:
+        helps_one(*names, command.name or command.callback.__name__.replace("_", "-"))
+    for part in group.registered_groups:
+        helps(part.typer_instance, *names, part.name)
+
+def helps_one(*names):
+    done = CliRunner().invoke(app, [*names, "--help"])
+    assert done.exit_code == 0, (names, done.output)
+    print(*names)
+
+helps(app)
+print([name for name in ("torch", "matplotlib", "transformers", "numpy") if name in sys.modules])
+"""
 
 
 def test_help_answers_at_once():
     times = []
     for _ in range(3):
         start = time.perf_counter()
-        done = repri("--help")
+        done = subprocess.run([sys.executable, "-m", "repri", "--help"], capture_output=True, text=True)
         times.append(time.perf_counter() - start)
     assert done.returncode == 0
-    assert "demo" in done.stdout
+    assert {"demo", "evaluate", "segment", "train", "compare", "data"} <= set(done.stdout.split())
     assert min(times) < 0.5, times
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
 
 
-def test_help_does_not_import_torch():
-    code = "import sys, repri.cli; print('torch' in sys.modules, 'matplotlib' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False False\n"
+def test_help_of_every_command_imports_nothing_heavy():
+    done = subprocess.run([sys.executable, "-c", EVERY_HELP], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    *commands, heavy = done.stdout.splitlines()
+    assert {"evaluate", "segment", "train", "compare", "data verify", "weights get"} <= set(commands)
+    assert heavy == "[]"
 
 
-def test_version_and_info():
-    import repri as package
-
-    assert repri("--version").stdout.strip() == package.__version__
-    done = repri("info")
-    assert done.returncode == 0
-    assert package.__version__ in done.stdout
-    assert "kernel" in done.stdout
+def test_version(repri):
+    assert repri("--version") == (0, f"{__version__}\n", "")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message", "code"),
     [
         (("dmo",), "Did you mean 'demo'", 2),
-        (("demo", "--output", "picture.jpg"), "must be a file name ending in .png, got 'picture.jpg'", 1),
-        (("demo", "--output", "/proc/nowhere/x.png"), "cannot write /proc/nowhere/x.png", 1),
+        (("demo", "--output", "x.jpg"), "repri: --output must be a file name that ends in .png, got 'x.jpg'.\n", 1),
+        (("demo", "--output", "/proc/nowhere/x.png"), "repri: Cannot write /proc/nowhere/x.png: No such file", 1),
     ],
 )
-def test_mistakes_get_one_sentence(arguments, message, code):
+def test_a_mistake_is_one_sentence(repri, arguments, message, code):
     done = repri(*arguments)
-    assert done.returncode == code
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.code == code
+    assert message in done.err
+    assert "Traceback" not in done.err
+
+
+def test_an_error_of_the_system_is_one_sentence(repri, monkeypatch, tmp_path):
+    def fails(*_):
+        (tmp_path / "none.txt").read_text()
+
+    monkeypatch.setattr("repri.evaluation.results.compare", fails)
+    done = repri("compare", tmp_path / "x.json")
+    assert done == (1, "", f"repri: {tmp_path}/none.txt: No such file or directory\n")
+
+
+def test_a_bug_keeps_its_traceback_and_asks_for_a_report(repri, short, monkeypatch):
+    monkeypatch.setattr(METHODS, "_objects", dict(METHODS._objects))
+
+    @register_method("broken")
+    class Broken(Method):
+        name = "broken"
+
+        def predict(self, episode):
+            raise RuntimeError("the tensor is on the wrong side of the moon")
+
+    done = repri("evaluate", *short, "--method", "broken")
+    assert done.code == 70
+    assert "Traceback (most recent call last):" in done.err
+    assert f'File "{Path(__file__)}"' in done.err
+    assert "RuntimeError: the tensor is on the wrong side of the moon" in done.err
+    assert done.err.endswith("repri: This is a bug in repri. Please report it with the lines above.\n")
+
+
+def test_a_mistake_shows_its_traceback_to_those_who_debug(monkeypatch):
+    from repri.cli import main
+
+    monkeypatch.setenv("REPRI_DEBUG", "1")
+    monkeypatch.setattr("warnings.showwarning", None)
+    monkeypatch.setattr("sys.argv", ["repri", "demo", "--output", "x.jpg"])
+    with pytest.raises(RepriError, match=r"--output must be a file name that ends in \.png, got 'x\.jpg'"):
+        main()
 
 
 def test_progress_is_told_in_a_log_file(monkeypatch, capsys):
@@ -71,14 +123,7 @@ def test_progress_is_told_in_a_log_file(monkeypatch, capsys):
     assert capsys.readouterr().err.splitlines() == ["training: 10 of 10 loss [1.0]", "features: 3 of ?"]
 
 
-def test_home_is_found_where_shells_leave_it(tmp_path, monkeypatch, capsys):
+def test_home_is_expanded_where_shells_leave_it(repri, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # which main replaces
-    monkeypatch.setattr("sys.argv", ["repri", "weights", "check", "~/none.safetensors"])
-    with pytest.raises(SystemExit):
-        main()
-    assert f"{tmp_path}/none.safetensors" in capsys.readouterr().err
-    monkeypatch.setattr("sys.argv", ["repri", "demo", "--output=~/x.jpg"])
-    with pytest.raises(SystemExit):
-        main()
-    assert f"got '{tmp_path}/x.jpg'" in capsys.readouterr().err
+    assert f"{tmp_path}/none.json" in repri("compare", "~/none.json").err
+    assert f"got '{tmp_path}/x.jpg'" in repri("demo", "--output=~/x.jpg").err

@@ -2,7 +2,7 @@
 
 import csv
 import json
-import subprocess
+import shutil
 
 import numpy as np
 import pytest
@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 from repri.cli import app
 from repri.data.io.formats import read_annotated
 from repri.data.io.masks import read_mask
-from tests.processes import launcher
 
 
 def run(tree, output, *more, query="query", support="support"):
     options = ["--support", str(tree / support), "--query", str(tree / query), "--output", str(output)]
-    return CliRunner().invoke(app, ["segment", *options, "--extractor", "filters", *map(str, more)])
+    small = ["--extractor", "filters", "--size", "96"]
+    return CliRunner().invoke(app, ["segment", *options, *small, *map(str, more)])
 
 
 def refused(done, sentence):
@@ -42,29 +42,25 @@ def test_everything_is_written(tree, tmp_path):
             assert np.array_equal(np.asarray(image) > 32767.5, mask == 1)
     assert np.array_equal(
         read_mask(tmp_path / "out/masks/turned.png"), read_mask(tmp_path / "out/masks/b.png")
-    )  # the same picture, one of them turned
+    )  # the same image, one of them turned
     rows = list(csv.DictReader((tmp_path / "out/results.csv").read_text().splitlines()))
     assert [row["query"] for row in rows] == ["a", "b", "c", "turned"]
     assert all(0 < float(row["confidence"]) <= 1 for row in rows)
     page = (tmp_path / "out/index.html").read_text()
     assert page.count("<img") == 4
-
-
-@pytest.mark.parametrize("format", ["coco.json", "label-studio.json", "labelme"])
-def test_annotations_come_back_as_the_same_masks(tree, tmp_path, format):
-    run(tree, tmp_path / "out", "--export", "coco,labelme,label-studio")
-    found = read_annotated(tmp_path / "out" / format, images=tree / "query")
-    assert len(found) == 4
-    for item in found:
-        mask = read_mask(tmp_path / "out/masks" / f"{item.image.stem}.png")
-        assert np.array_equal(item.ids(found.ids), mask)
+    for format in ("coco.json", "label-studio.json", "labelme"):
+        annotations = read_annotated(tmp_path / "out" / format, images=tree / "query")
+        assert len(annotations) == 4
+        for item in annotations:
+            mask = read_mask(tmp_path / "out/masks" / f"{item.image.stem}.png")
+            assert np.array_equal(item.ids(annotations.ids), mask)
 
 
 def test_a_stopped_run_goes_on(tree, tmp_path):
     first = run(tree, tmp_path / "out", query="query/a.png")
     assert first.exit_code == 0
     before = (tmp_path / "out/masks/a.png").stat().st_mtime_ns
-    refused(run(tree, tmp_path / "out"), "holds results already")
+    refused(run(tree, tmp_path / "out"), f"{tmp_path}/out holds results already: go on with --resume")
     done = run(tree, tmp_path / "out", "--resume")
     assert done.exit_code == 0, done.output
     assert (tmp_path / "out/masks/a.png").stat().st_mtime_ns == before
@@ -72,10 +68,10 @@ def test_a_stopped_run_goes_on(tree, tmp_path):
     assert len((tmp_path / "out/results.csv").read_text().splitlines()) == 5
 
 
-def test_bad_pictures_do_not_stop_the_others(tree, tmp_path):
+def test_bad_images_do_not_stop_the_others(tree, tmp_path):
     queries = tmp_path / "query"
     queries.mkdir()
-    (queries / "text.jpg").write_text("this is no picture")
+    (queries / "text.jpg").write_text("not an image")
     (queries / "empty.png").write_bytes(b"")
     (queries / "fine.png").write_bytes((tree / "query/a.png").read_bytes())
     header = Image.new("1", (30000, 30000))
@@ -83,7 +79,7 @@ def test_bad_pictures_do_not_stop_the_others(tree, tmp_path):
     done = run(tree, tmp_path / "out", query=queries)
     assert done.exit_code == 3
     assert "1 of 4 queries" in done.output
-    for name, why in (("text", "cannot be read"), ("empty", "0 bytes"), ("huge", "the limit is")):
+    for name, why in (("text", "text.jpg cannot be read as an image"), ("empty", "0 bytes"), ("huge", "the limit is")):
         assert f"not segmented: {name}: " in done.output
         assert why in done.output
     assert [p.name for p in (tmp_path / "out/masks").iterdir()] == ["fine.png"]
@@ -108,62 +104,65 @@ def test_folders_below_keep_their_names(tree, tmp_path):
     assert (tmp_path / "out/masks/right/x.png").is_file()
 
 
-def test_annotated_pictures_among_the_queries_are_left_out(tree, tmp_path):
+def test_annotated_images_among_the_queries_are_left_out(tree, tmp_path):
     (tmp_path / "query").mkdir()
     (tmp_path / "query/again.png").write_bytes((tree / "support/images/s0.png").read_bytes())
     (tmp_path / "query/a.png").write_bytes((tree / "query/a.png").read_bytes())
     done = run(tree, tmp_path / "out", query=tmp_path / "query")
     assert done.exit_code == 0
-    assert "annotated already: again" in done.output
+    assert "left out, because they are annotated: again" in done.output
     assert "1 of 1 queries" in done.output
 
 
-def test_several_classes_from_coco(tree, tmp_path):
-    content = json.loads((tree / "two.json").read_text()) if (tree / "two.json").exists() else None
-    if content is None:
-        boxes = {"s0.png": 1, "s1.png": 2}
-        content = {
-            "images": [{"id": i, "file_name": n, "height": 256, "width": 256} for n, i in boxes.items()],
-            "categories": [{"id": 1, "name": "one"}, {"id": 2, "name": "two"}],
-            "annotations": [],
-        }
-        for name, i in boxes.items():
-            from repri.data.io.coco import encode
+@pytest.fixture(scope="module")
+def two(tree):
+    """A COCO file of two classes, each in an image of its own."""
+    from repri.data.io.coco import encode
 
-            mask = read_mask(tree / "support/masks" / name, "auto") == 1
-            entry = {"id": i, "image_id": i, "category_id": i, "iscrowd": 0, "segmentation": encode(mask)}
-            content["annotations"].append(entry | {"bbox": [0, 0, 9, 9], "area": int(mask.sum())})
-        (tree / "two.json").write_text(json.dumps(content))
-    done = run(tree, tmp_path / "both", "--images", tree / "support/images", support="two.json")
+    content = {
+        "images": [{"id": i, "file_name": f"s{i}.png", "height": 256, "width": 256} for i in (0, 1)],
+        "categories": [{"id": 1, "name": "one"}, {"id": 2, "name": "two"}],
+        "annotations": [],
+    }
+    for i in (0, 1):
+        mask = read_mask(tree / "support/masks" / f"s{i}.png", "auto") == 1
+        entry = {"id": i + 1, "image_id": i, "category_id": i + 1, "iscrowd": 0, "segmentation": encode(mask)}
+        content["annotations"].append(entry | {"bbox": [0, 0, 9, 9], "area": int(mask.sum())})
+    (tree / "two.json").write_text(json.dumps(content))
+    return {"support": "two.json", "query": "query/a.png"}
+
+
+def test_several_classes_from_coco(tree, tmp_path, two):
+    images = ("--images", tree / "support/images")
+    done = run(tree, tmp_path / "both", *images, "--proportion", "one=0.1,two=0.2", **two)
     assert done.exit_code == 0, done.output
-    assert "presence of two" in (tmp_path / "both/results.csv").read_text().splitlines()[0]
-    one = run(tree, tmp_path / "one", "--images", tree / "support/images", "--classes", "two", support="two.json")
+    header, row = (tmp_path / "both/results.csv").read_text().splitlines()
+    assert header.endswith("proportion of one,proportion of two,presence of one,presence of two")
+    assert row.split(",")[3:5] == ["0.1000", "0.2000"]
+    one = run(tree, tmp_path / "one", *images, "--classes", "two", **two)
     assert one.exit_code == 0, one.output
-    refused(
-        run(tree, tmp_path / "no", "--classes", "three", "--images", tree / "support/images", support="two.json"),
-        "no class 'three'",
-    )
+    for more, sentence in (
+        (("--classes", "three"), "two.json has no class 'three'; it has one, two"),
+        (("--proportion", "0.1"), "--proportion takes one=0.1,two=0.2, got '0.1'"),
+    ):
+        refused(run(tree, tmp_path / "no", *images, *more, **two), sentence)
 
 
-def test_two_processes_write_the_same(tree, tmp_path):
-    assert run(tree, tmp_path / "one").exit_code == 0
-    command = [
-        *launcher(2),
-        "-m",
-        "repri",
-        "segment",
-        "--support",
-        str(tree / "support"),
-        "--query",
-        str(tree / "query"),
-    ]
-    done = subprocess.run(
-        [*command, "--output", str(tmp_path / "two"), "--extractor", "filters"], capture_output=True, text=True
+def test_settings_from_yaml_and_flags(tree, tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        f"support: {tree / 'support'}\nquery: {tree / 'query/a.png'}\nextractor: {{name: filters, size: 96}}\n"
+        "method: {preset: original, settings: {steps: 3}}\nlook: {mirror: true}\n"
+        "write: {overlays: true}\nrefine: none\n"
     )
-    assert done.returncode == 0, done.stderr
-    for path in (tmp_path / "one/masks").iterdir():
-        assert np.array_equal(read_mask(path), read_mask(tmp_path / "two/masks" / path.name))
-    assert len((tmp_path / "two/results.csv").read_text().splitlines()) == 5
+    flags = ["--output", str(tmp_path / "out"), "--no-mirror"]
+    done = CliRunner().invoke(app, ["segment", "--config", str(config), *flags])
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "out/overlays/a.jpg").is_file()
+    config.write_text("look: {miror: true}\n")
+    refused(CliRunner().invoke(app, ["segment", "--config", str(config)]), "did you mean 'look.mirror'")
+    missing = CliRunner().invoke(app, ["segment", "--support", str(tree / "support")])
+    refused(missing, "--query is missing: repri segment needs --support, --query and --output")
 
 
 @pytest.mark.parametrize(
@@ -172,11 +171,11 @@ def test_two_processes_write_the_same(tree, tmp_path):
         ({"support": "nowhere"}, [], "nowhere does not exist"),
         ({"query": "nowhere"}, [], "nowhere does not exist"),
         ({"query": "nothing*.png"}, [], "no image matches"),
-        ({}, ["--export", "pdf"], "no format named 'pdf'"),
-        ({}, ["--proportion", "half"], "0.1, or a range such as 0.05-0.2"),
-        ({}, ["--proportion", "1.5"], "between 0 and 1"),
-        ({}, ["--scales", "big"], "--scales takes numbers"),
-        ({}, ["--set", "speed=3"], "unknown inference setting 'speed'"),
+        ({}, ["--export", "pdf"], "--export: there is no format named 'pdf'. Known: coco, labelme, label-studio"),
+        ({}, ["--proportion", "half"], "--proportion takes 0.1, or a range such as 0.05-0.2, got 'half'"),
+        ({}, ["--proportion", "1.5"], "A proportion lies between 0 and 1"),
+        ({}, ["--scales", "big"], "--scales must be a list (numbers), got 'big'"),
+        ({}, ["--set", "speed=3"], "There is no inference setting named 'speed'"),
     ],
 )
 def test_mistakes(tree, tmp_path, changes, options, sentence):
@@ -187,10 +186,10 @@ def test_mistakes(tree, tmp_path, changes, options, sentence):
 def test_mistakes_in_the_support(tree, tmp_path):
     for name in ("images", "masks"):
         (tmp_path / "support" / name).mkdir(parents=True)
-    refused(run(tree, tmp_path / "out", support=tmp_path / "support"), str(tmp_path / "support"))
+    refused(run(tree, tmp_path / "out", support=tmp_path / "support"), f"{tmp_path}/support")
     Image.new("RGB", (40, 30)).save(tmp_path / "support/images/x.png")
     Image.new("L", (40, 30)).save(tmp_path / "support/masks/x.png")
-    refused(run(tree, tmp_path / "out", support=tmp_path / "support"), "no")
+    refused(run(tree, tmp_path / "out", support=tmp_path / "support"), "support holds no annotated image")
     Image.new("L", (30, 30), 1).save(tmp_path / "support/masks/x.png")
     refused(run(tree, tmp_path / "out", support=tmp_path / "support"), "a mask must have the size of its image")
 
@@ -204,7 +203,8 @@ def test_two_queries_of_one_name(tree, tmp_path):
 
 def test_a_place_that_cannot_be_written(tree, tmp_path):
     (tmp_path / "file").write_text("in the way")
-    refused(run(tree, tmp_path / "file" / "out"), "cannot write")
+    sentence = f"Cannot write {tmp_path}/file/out/masks/x.png: Not a directory; choose another place"
+    refused(run(tree, tmp_path / "file" / "out"), sentence)
 
 
 def test_results_beside_the_queries_are_no_queries(tree, tmp_path):
@@ -224,9 +224,7 @@ def test_results_of_other_classes_are_not_mixed(tree, tmp_path):
     refused(run(tree, tmp_path / "out", "--resume", support=tmp_path / "support"), "not cat: choose another output")
 
 
-def test_a_picture_without_the_object_may_be_in_the_support(tree, tmp_path):
-    import shutil
-
+def test_an_image_without_the_object_may_be_in_the_support(tree, tmp_path):
     shutil.copytree(tree / "support", tmp_path / "support")
     Image.new("RGB", (256, 256), (90, 90, 90)).save(tmp_path / "support/images/empty.png")
     Image.new("L", (256, 256)).save(tmp_path / "support/masks/empty.png")
@@ -246,5 +244,6 @@ def test_exports_need_different_names(tree, tmp_path):
     for part in ("left", "right"):
         (tmp_path / "query" / part).mkdir(parents=True)
         (tmp_path / "query" / part / "x.png").write_bytes((tree / "query/a.png").read_bytes())
-    refused(run(tree, tmp_path / "out", "--export", "coco", query=tmp_path / "query"), "--export cannot tell")
+    done = run(tree, tmp_path / "out", "--export", "coco", query=tmp_path / "query")
+    refused(done, f"--export cannot tell {tmp_path}/query/left/x.png from")
     assert not list((tmp_path / "out").rglob("*.png"))

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from repri.evaluation.metrics import Counts, bootstrap, count_pixels, paired_interval, scores
+from repri.evaluation.metrics import Counts, bootstrap, count_pixels, paired_interval, running_miou, scores
+from repri.runtime.errors import RepriError
 
 
 def slow_miou(tasks, runs):
@@ -88,5 +89,10 @@ def test_pairing_removes_what_is_common():
     centre, low, high = paired_interval(a, b)
     assert centre == pytest.approx(2)
     assert high - low < 0.1 < np.ptp(np.percentile(bootstrap(a), [2.5, 97.5]))
-    with pytest.raises(ValueError, match="not of the same tasks"):
+    with pytest.raises(RepriError, match="The two results are not of the same tasks"):
         paired_interval(a, b._replace(class_id=classes[::-1]))
+
+
+def test_the_running_miou_pools_the_runs():
+    counts = Counts(np.array([0, 1, 0]), np.array([1, 1, 2]), np.array([[1, 2, 0, 0], [2, 2, 0, 0], [1, 4, 0, 0]]))
+    assert running_miou(counts) == pytest.approx(100 * (3 / 4 + 1 / 4) / 2)

@@ -5,19 +5,19 @@ import torch
 from repri.refine.guided import _box, _solve, guided
 
 
-def test_borders_move_to_the_pictures_edges():
-    picture = torch.zeros(3, 64, 96)
-    picture[:, :, 50:] = 0.8
-    picture += 0.02 * torch.randn(3, 64, 96, generator=torch.Generator().manual_seed(0))
+def test_borders_move_to_the_edges_of_the_image():
+    image = torch.zeros(3, 64, 96)
+    image[:, :, 50:] = 0.8
+    image += 0.02 * torch.randn(3, 64, 96, generator=torch.Generator().manual_seed(0))
     truth = torch.zeros(1, 64, 96)
     truth[..., 50:] = 1
     ramp = ((torch.arange(96) - 40) / 24).clamp(0, 1).expand(1, 64, 96)
-    found = guided(ramp, picture.clamp(0, 1), radius=0.08)
+    found = guided(ramp, image.clamp(0, 1), radius=0.08)
     off = ((ramp > 0.5).float() - truth).abs().mean(), ((found > 0.5).float() - truth).abs().mean()
     assert off[1] < 0.4 * off[0] + 1e-3
 
 
-def test_a_plain_picture_changes_little():
+def test_a_plain_image_changes_little():
     maps = torch.rand(2, 8, 8).repeat_interleave(8, 1).repeat_interleave(8, 2)
     flat = guided(maps, torch.full((3, 64, 64), 0.5), radius=0.01)
     assert (flat - maps).abs().mean() < 0.1
@@ -42,5 +42,5 @@ def test_means_over_windows():
     torch.testing.assert_close(_box(maps, 2), expected)
 
 
-def test_tiny_pictures():
+def test_tiny_images():
     assert guided(torch.rand(1, 1, 3), torch.rand(3, 1, 3)).shape == (1, 1, 3)

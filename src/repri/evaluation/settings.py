@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from repri.data.datasets.index import MIN_PIXELS
 from repri.methods.settings import MethodSettings
 from repri.models.settings import ExtractorSettings
 
@@ -28,7 +27,7 @@ class DataSettings:
     """Another data set to test on (pascal, for a model of coco)."""
     test_root: str | None = None
     """Folder of that other data set."""
-    min_pixels: int = MIN_PIXELS
+    min_pixels: int = 2048
     """Pixels of a class that an image must have to count as an image of this class."""
 
 

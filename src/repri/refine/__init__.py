@@ -49,7 +49,8 @@ def get_refiner(name: str) -> Refiner:
         A function of probabilities [N, H, W] and the image.
 
     Example:
-        >>> get_refiner("gided") Traceback (most recent call last): repri.runtime.errors.RepriError: There is no
-        refinement named 'gided', did you mean 'guided'? Known: none, guided.
+        >>> get_refiner("gided")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        repri.runtime.errors.RepriError: There is no refinement named 'gided', did you mean 'guided'? Known: ...
     """
     return REFINERS[name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -59,6 +60,7 @@ def load_fitted(path: Path, extractor: str | Path | FeatureExtractor | None, dev
         classes = tuple(str(name) for name in content["classes"])
         count = sum(key.startswith("features.") for key in tensors)
         groups = [tuple(tensors[f"{kind}.{k}"] for k in range(count)) for kind in ("features", "white", "labels")]
+        _check_params(params)
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
         raise RepriError(f"{path} is not a segmenter that repri saved, or it is damaged ({error}).") from None
     params["extractor"] = extractor if extractor is not None else params["extractor"]
@@ -74,6 +76,15 @@ def load_fitted(path: Path, extractor: str | Path | FeatureExtractor | None, dev
         )
     classifier = Classifier(Shots(*groups), len(classes), segmenter.inference, loaded.background, bool(params["joint"]))
     return Fitted(classes, segmenter._look(), classifier, segmenter.refine, segmenter.get_params())
+
+
+def _check_params(params: Mapping[str, Any]) -> None:
+    """Parameters that a segmenter does not have, or that are missing, are a KeyError with their names."""
+    from .segmenter import Segmenter
+
+    wrong = set(params) ^ set(inspect.signature(Segmenter).parameters)
+    if wrong:
+        raise KeyError(", ".join(sorted(wrong)))
 
 
 def _plain(value: Any) -> Any:

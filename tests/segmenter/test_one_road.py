@@ -1,0 +1,36 @@
+"""What is measured is what a user runs: the evaluation and the segmenter give the same pixel counts."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from repri import FeatureStore, Segmenter, evaluate, load_extractor, open_dataset, sample_tasks
+from repri.data.datasets.index import class_index
+from repri.evaluation.metrics import count_pixels
+
+SIZE, PIXELS = 225, 300
+"""Long side of the images here, and pixels of a class that the small images must have."""
+
+
+@pytest.mark.parametrize("fold", [0, 2])
+@pytest.mark.parametrize("shots", [1, 5])
+def test_evaluation_and_segmenter_count_the_same_pixels(test_data, tmp_path, fold, shots):
+    """On ten real tasks, as they are and with refined borders."""
+    data = open_dataset("pascal", test_data / "data" / "fixture_voc")
+    tasks = sample_tasks(data, data.novel(fold), shots, tasks=10, runs=1, index=class_index(data, PIXELS))
+    extractor = load_extractor(f"default-fold{fold}")
+    store = FeatureStore(extractor, size=SIZE, folder=tmp_path)
+    measured = {refine: evaluate(data, tasks, extractor, refine=refine, store=store) for refine in ("none", "guided")}
+    counted = {refine: [] for refine in measured}
+    for task in tasks.runs[0]:
+        images, masks = zip(*(data.pair(id) for id in (*task.support, task.query)), strict=True)
+        maps = [np.where(ids == 255, 255, ids == task.class_id).astype(np.uint8) for ids in masks]
+        fitted = Segmenter(extractor, size=SIZE).fit_maps(images[:-1], maps[:-1], [data.classes[task.class_id]])
+        for refine, counts in counted.items():
+            result = replace(fitted, refine=refine).segment(images[-1])
+            counts.append(count_pixels(torch.from_numpy(result.mask == 1), torch.from_numpy(maps[-1])))
+    for refine, outcome in measured.items():
+        assert outcome.counts.pixels.tolist() == [list(counts) for counts in counted[refine]]
+    assert counted["none"] != counted["guided"]

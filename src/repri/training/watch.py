@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from PIL import Image
 
-from repri.data.io.masks import IGNORE
 from repri.runtime.draw import hue_map
 from repri.runtime.files import atomic
 

@@ -65,7 +65,7 @@ for fold in ${FOLDS:-0 1 2 3}; do
     esac
 done
 case $ways in *labels*)
-    by_shots embedded-labels --extractor "$runs/labels-fold{fold}/model.safetensors" --size 417 --set form=trained ;;
+    by_shots embedded-labels --extractor "$runs/labels-fold{fold}/model.safetensors" --size 417 --preset trained ;;
 esac
 case $ways in *both*)
     by_shots embedded-both --extractor "$runs/both-fold{fold}/model.safetensors" --size 417 ;;

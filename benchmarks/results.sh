@@ -20,7 +20,7 @@ table() { # protocol, shots, runs
 
 original() { # shots, runs: the authors' classifier under the clean protocol
     for method in repri ce_h ce repri-oracle; do
-        evaluate dinov2-original-$method-"$1"shot --extractor "$dino" --method $method --set form=original \
+        evaluate dinov2-original-$method-"$1"shot --extractor "$dino" --method $method --preset original \
             --shots "$1" --runs "$2"
     done
 }

@@ -6,7 +6,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 
 __all__ = ["medians", "occupied_cores"]
@@ -33,7 +33,7 @@ def medians(methods: Mapping[str, Callable[[], object]], repeats: int) -> dict[s
 
 
 @contextmanager
-def occupied_cores(count: int) -> Iterator[None]:
+def occupied_cores(count: int) -> Generator[None]:
     """Start processes that occupy so many cores, and end them afterwards. Each has a session of its own, because Linux
     divides the processor between sessions first."""
     command = [sys.executable, "-c", "while True: pass"]

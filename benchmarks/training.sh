@@ -46,7 +46,7 @@ table() { # way, then settings of the classifier
         n=$(runs_of $shots)
         evaluate "$way" repri-${shots}shot "$@" --shots $shots --runs "$n"
         evaluate "$way" prototype-${shots}shot --method prototype --shots $shots --runs "$n"
-        evaluate "$way" clean-repri-${shots}shot --set form=clean --shots $shots --runs "${RUNS_SIDE:-1}"
+        evaluate "$way" clean-repri-${shots}shot --preset clean --shots $shots --runs "${RUNS_SIDE:-1}"
         for method in ce ce_h repri-oracle; do
             evaluate "$way" $method-${shots}shot --method $method "$@" --shots $shots --runs "${RUNS_SIDE:-1}"
         done
@@ -56,7 +56,7 @@ table() { # way, then settings of the classifier
 strict() { # fold: with the bias that its base classes choose, where that is another than 0.8 and 1.2 (docs/protocols.md)
     for shots in 1 5 10; do
         n=$(runs_of $shots)
-        evaluate joint strict-fold$1-repri-${shots}shot --fold "$1" --set form=discriminant --set start_bias=0.5 \
+        evaluate joint strict-fold$1-repri-${shots}shot --fold "$1" --preset discriminant --set start_bias=0.5 \
             --set shots_bias=0.625 --shots $shots --runs "$n"
     done
 }
@@ -73,7 +73,7 @@ resnet50() { # the size and the form of inference were chosen on tasks of fold 1
     for shots in 1 5; do
         for method in repri prototype repri-oracle; do
             name=$results/pspnet-resnet50-fold0-$method-${shots}shot.json
-            set -- --method $method; [ $method = prototype ] || set -- "$@" --set form=original
+            set -- --method $method; [ $method = prototype ] || set -- "$@" --preset original
             [ -f "$name" ] || repri evaluate --root "$pascal" --fold 0 --size 353 --shots $shots "$@" \
                 --extractor "$folder/model.safetensors" --output "$name"
         done
@@ -84,10 +84,10 @@ for way in ${WAYS:-discriminant joint blocks resnet50}; do
     [ "$way" = resnet50 ] && { resnet50; continue; }
     for fold in 0 1 2 3; do train "$way" $fold; done
     case $way in
-    blocks) table "$way" --set form=trained ;;
+    blocks) table "$way" --preset trained ;;
     joint)
-        table "$way" --set form=discriminant --set start_bias=0.8 --set shots_bias=0.5
+        table "$way" --preset discriminant --set start_bias=0.8 --set shots_bias=0.5
         strict 0; strict 2 ;;
-    *) table "$way" --set form=discriminant ;;
+    *) table "$way" --preset discriminant ;;
     esac
 done

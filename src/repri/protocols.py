@@ -7,7 +7,7 @@ and ``clean`` is our own default: no leak of the query's ground truth, scores at
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from repri.runtime.registry import Registry
@@ -87,23 +87,15 @@ _clean = Protocol(
     smoothing_over_others=False,
     selection="base",
 )
-_paper = Protocol(
+_paper = replace(
+    _clean,
     name="paper",
     preset="paper",
     resize="square",
     cell_labels="nearest",
     query_cells="all",
     scored_at="network",
-    upsampling="grid",
     refine="none",
-    precision="half",
-    first_polygon_only=False,
-    swaps_cat_and_car=False,
-    void_is_background=False,
-    vertical_flip=False,
-    nesterov=False,
-    final_lr=0.0,
-    smoothing_over_others=False,
     selection="last",
 )
 _official = Protocol(

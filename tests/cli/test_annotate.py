@@ -73,7 +73,7 @@ def test_completed_marks_leave_what_was_drawn_on_top(tree, tmp_path):
     assert not (mask == 255).any()
     refused = segment(tree, folder, tmp_path / "no")
     assert refused.exit_code == 1
-    assert "boxes, which do for a single class only" in str(refused.exception)
+    assert "boxes, which work for one class only" in str(refused.exception)
 
 
 def test_annotations_that_are_not_there(tmp_path):

@@ -17,17 +17,14 @@ from repri.cli import app
 from repri.cli.common import Bars
 from repri.data.datasets.scenes import make_dataset
 from tests.processes import launcher
-from tests.training.make import SMALL, nested
+from tests.training.make import SMALL, draw_scenes, nested
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 
 
 @pytest.fixture(scope="module")
 def scenes(tmp_path_factory):
-    """24 training and 8 validation scenes."""
-    root = tmp_path_factory.mktemp("scenes") / "data"
-    make_dataset(root, train=24, val=8)
-    return root / "data.yaml"
+    return draw_scenes(tmp_path_factory.mktemp("scenes"))
 
 
 @pytest.fixture

@@ -3,20 +3,16 @@ import shutil
 import pytest
 import torch
 
-from repri.data.datasets.scenes import make_dataset
 from repri.models.networks.build import build_backbone
 from repri.models.weights.checkpoints import save_checkpoint
 from repri.training import prepare, train
 
-from .make import DISCRIMINANT, SMALL, Finished, settings_from
+from .make import DISCRIMINANT, SMALL, Finished, draw_scenes, settings_from
 
 
 @pytest.fixture(scope="session")
 def scenes(tmp_path_factory):
-    """24 training and 8 validation scenes of eight textures."""
-    root = tmp_path_factory.mktemp("scenes") / "data"
-    make_dataset(root, train=24, val=8)
-    return root / "data.yaml"
+    return draw_scenes(tmp_path_factory.mktemp("scenes"))
 
 
 @pytest.fixture

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from repri.data.datasets.scenes import make_dataset
 from repri.runtime.settings import parse
 from repri.training import Plan, TrainSettings
 from repri.training.state import Progress
 
-__all__ = ["DISCRIMINANT", "SMALL", "Finished", "nested", "settings_from"]
+__all__ = ["DISCRIMINANT", "SMALL", "Finished", "draw_scenes", "nested", "settings_from"]
 
 SMALL = {
     "network.name": "filters",
@@ -36,6 +37,12 @@ class Finished(NamedTuple):
     @property
     def model(self) -> str:
         return str(self.plan.folder / "model.safetensors")
+
+
+def draw_scenes(folder: Path) -> Path:
+    """Draw 24 training and 8 validation scenes of eight textures; returns the file that describes them."""
+    make_dataset(folder / "data", train=24, val=8)
+    return folder / "data" / "data.yaml"
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -100,7 +100,7 @@ def test_a_stopped_run_goes_on_bit_for_bit_and_becomes_an_extractor(make, blocks
     ("changes", "sentence"),
     [
         ({"network.freeze": "stage3"}, "stage3 is the last stage"),
-        ({"network.freeze": "stage7"}, "has no layer 'stage7'; known: stem, stage1"),
+        ({"network.freeze": "stage7"}, "has no layer 'stage7'. Known: stem, stage1"),
         ({"loss.thin": 7}, "loss.thin: there are 4 cells in a row, got 7"),
         ({"data.size": 60}, "data.size must be a multiple of 14"),
     ],

@@ -37,7 +37,10 @@ def test_mistakes_are_reported_before_training(make, changes, sentence):
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
-    [({"teacher.name": "nobody"}, "unknown extractor 'nobody'"), ({"head.width": 64}, "gives 256 channels, and the")],
+    [
+        ({"teacher.name": "nobody"}, "There is no extractor named 'nobody'"),
+        ({"head.width": 64}, "gives 256 channels, and the"),
+    ],
 )
 def test_mistakes_with_a_teacher(make, pupil, changes, sentence):
     with pytest.raises(ValueError, match=sentence):
@@ -62,9 +65,9 @@ def test_networks(network, sentence):
     ("changes", "processes", "sentence"),
     [
         ({"optimiser.accumulate": 3}, 1, "cannot be divided among 1 processes in 3 parts"),
-        ({"optimiser.accumulate": 4}, 1, "each part of a batch needs two images"),
-        ({}, 3, "a batch of 4 cannot be divided among 3 processes"),
-        ({"optimiser.batch": 2, "loss.mixup": 0.4}, 2, "each part of a batch needs two images"),
+        ({"optimiser.accumulate": 4}, 1, "Each part of a batch needs two images"),
+        ({}, 3, "A batch of 4 cannot be divided among 3 processes"),
+        ({"optimiser.batch": 2, "loss.mixup": 0.4}, 2, "Each part of a batch needs two images"),
     ],
 )
 def test_batches(make, changes, processes, sentence):
@@ -98,7 +101,7 @@ def test_there_must_be_something_to_resume(make, tmp_path):
 def test_what_was_seen_is_handed_on(make, fitted):
     """A head on an extractor that has seen labels of its own."""
     other = {"network.name": fitted.model, "head.name": "discriminant", "head.width": 6}
-    with pytest.raises(RepriError, match=r"fold 1 tests .*, but the network, weights or teacher"):
+    with pytest.raises(RepriError, match=r"Fold 1 tests .*, but the network, weights or teacher"):
         prepare(make(other | {"data.fold": 1}))
     plan = prepare(make(other | {"data.fold": None}))
     assert set(plan.trainee.seen) == set(plan.examples.dataset.classes.values())

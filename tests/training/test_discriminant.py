@@ -3,19 +3,20 @@
 import shutil
 import warnings
 
+import numpy as np
 import pytest
 import torch
-from repri.evaluation.evaluate import EvaluationConfig, evaluate
-from repri.evaluation.evaluate import plan as plan_evaluation
 
 from repri import Segmenter
+from repri.evaluation import EvaluationSettings, evaluate_folds, plan_evaluation
 from repri.experiments.plots import plot_training
 from repri.features.extractor import FeatureExtractor
 from repri.features.store import FeatureStore
-from repri.methods import Episode, build_method
+from repri.methods import Episode, Support, build_method
 from repri.models import load_extractor
 from repri.models.extractors.filters import FilterBank
 from repri.runtime.distributed import World
+from repri.runtime.settings import parse
 from repri.training import prepare, train
 from repri.training.discriminant import add_image, empty_moments, fit_discriminant
 
@@ -30,18 +31,16 @@ def test_a_run_becomes_an_extractor_that_knows_backgrounds(fitted):
     assert extractor.channels == 12
     assert extractor.background is not None
     assert torch.equal(extractor.background, plan.trainee.head.background)
-    features = [
-        extractor.extract(torch.from_numpy(plan.validation.dataset.image(id)).movedim(-1, 0)[None] / 255)[0]
-        for id in plan.validation.ids[:2]
-    ]
-    ids = plan.validation.dataset.mask(plan.validation.ids[0])
-    seen = int(ids[ids > 0][0])
-    mask = torch.from_numpy((ids == seen).astype("uint8"))
-    task = Episode(features[:1], [mask], features[1], background=extractor.background)
-    out = build_method("repri", settings={"form": "discriminant"}).predict(task)
-    assert out.logits.shape == features[1].shape[-2:]
-    with pytest.raises(ValueError, match="only extractors with a discriminant head have one"):
-        build_method("repri", settings={"form": "discriminant"}).predict(Episode(*(features[:1], [mask], features[1])))
+    dataset, (first, second) = plan.validation.dataset, plan.validation.ids[:2]
+    view = extractor.view(dataset.image(first).shape[:2])
+    shot, query = (extractor.extract(view.pixels(dataset.image(id))[None])[0] for id in (first, second))
+    ids = dataset.mask(first)
+    support = Support([shot], [view.labels((ids == ids[ids > 0][0]).astype("uint8"))])
+    method = build_method("repri", "discriminant")
+    out = method.predict(Episode(support, query, background=extractor.background))
+    assert out.logits.shape == query.shape[-2:]
+    with pytest.raises(ValueError, match="background='known' starts from the direction of backgrounds in general"):
+        method.predict(Episode(support, query))
 
 
 def test_a_finished_run_has_nothing_to_do_and_no_curve(make, fitted, tmp_path):
@@ -55,10 +54,10 @@ def test_a_finished_run_has_nothing_to_do_and_no_curve(make, fitted, tmp_path):
 def test_stored_features_of_the_backbone_give_the_same(fitted, tmp_path):
     extractor = load_extractor(fitted.model)
     images = [sample.image for sample in fitted.plan.validation.dataset.samples[:3]]
-    direct = FeatureStore(extractor, "clean", 96, tmp_path / "a")
+    direct = FeatureStore(extractor, "aspect", 96, tmp_path / "a")
     direct.prepare(images)
-    short = FeatureStore(extractor, "clean", 96, tmp_path / "b")
-    FeatureStore(extractor.under, "clean", 96, tmp_path / "b").prepare(images)
+    short = FeatureStore(extractor, "aspect", 96, tmp_path / "b")
+    FeatureStore(extractor.under, "aspect", 96, tmp_path / "b").prepare(images)
     extractor.under._forward = None  # must not be needed
     short.prepare(images)
     for image in images:
@@ -155,33 +154,42 @@ def test_a_head_on_two_networks(make, tmp_path, monkeypatch):
         load_extractor(str(tmp_path / "run" / "model.safetensors"))
 
 
+def evaluation(data, folds, preset=None):
+    """A plan of two tasks for each fold."""
+    values = {
+        "data": {"name": data, "folds": folds, "split": "train", "min_pixels": 1},
+        "tasks": {"runs": 1, "tasks": 2},
+        "extractor": {"size": 96},
+        "method": {"preset": preset},
+    }
+    return plan_evaluation(parse(EvaluationSettings, values, "here"))
+
+
 def test_evaluation_takes_the_preset_of_the_extractor_and_tells_what_it_has_seen(values, fitted):
-    extractor, dataset = load_extractor(fitted.model), fitted.plan.examples.dataset
-    assert extractor.seen == tuple(dataset.classes[id] for id in dataset.base(0))
-    few = {"runs": 1, "tasks": 2, "split": "train", "min_pixels": 1, "size": 96}
-    data = values["data.name"]
-    honest = plan_evaluation(EvaluationConfig(data, folds=(0,), **few))
+    extractor, dataset, data = load_extractor(fitted.model), fitted.plan.examples.dataset, values["data.name"]
+    assert extractor.seen == tuple(dataset.classes[id] for id in dataset.classes if id not in dataset.novel(0))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        result = evaluate(honest, lambda fold: extractor)[1]
-    assert (result["config"]["form"], result["config"]["settings"]["background"]) == ("discriminant", "known")
+        result = evaluate_folds(evaluation(data, (0,)), lambda fold: extractor)[1]
+    method = result["config"]["method"]
+    assert (method["preset"], method["settings"]["background"]) == ("discriminant", "known")
     assert result["seen"] == {0: []}
-    spoilt = plan_evaluation(EvaluationConfig(data, folds=(1,), **few, settings={"form": "clean"}))
-    with pytest.warns(UserWarning, match="fold 1 tests .* which are not new to filters with a head"):
-        result = evaluate(spoilt, lambda fold: extractor)[1]
-    assert (result["config"]["form"], result["config"]["settings"]["background"]) == ("clean", "both")
+    with pytest.warns(UserWarning, match="Fold 1 tests .* which are not novel to filters with a head"):
+        result = evaluate_folds(evaluation(data, (1,), "clean"), lambda fold: extractor)[1]
+    method = result["config"]["method"]
+    assert (method["preset"], method["settings"]["background"]) == ("clean", "both")
     assert result["seen"] == {1: [dataset.classes[id] for id in dataset.novel(1)]}
-    every = plan_evaluation(EvaluationConfig(data, folds=(0, 1), **few))
-    with pytest.raises(ValueError, match="only the extractors of folds 0 know backgrounds: say which"):
-        evaluate(every, lambda fold: load_extractor("filters") if fold else extractor)
+    with pytest.raises(ValueError, match=r"want different presets \(fold 0 discriminant, fold 1 clean\): choose one"):
+        evaluate_folds(evaluation(data, (0, 1)), lambda fold: load_extractor("filters") if fold else extractor)
 
 
 def test_a_preset_that_the_extractor_cannot_have(values):
-    few = {"folds": (0,), "runs": 1, "tasks": 2, "split": "train", "min_pixels": 1}
-    planned = plan_evaluation(EvaluationConfig(values["data.name"], settings={"form": "discriminant"}, **few))
-    with pytest.raises(ValueError, match="knows nothing of backgrounds"):
-        evaluate(planned, lambda fold: load_extractor("filters"))
-    with pytest.raises(ValueError, match="knows nothing of backgrounds"):
-        Segmenter("filters", config="discriminant")
+    sentence = "The preset discriminant needs an extractor that knows the direction of backgrounds"
+    with pytest.raises(ValueError, match=sentence):
+        evaluate_folds(evaluation(values["data.name"], (0,), "discriminant"), lambda fold: load_extractor("filters"))
+    image = np.zeros((64, 64, 3), np.uint8)
+    image[16:48, 16:48] = 200
+    with pytest.raises(ValueError, match=sentence):
+        Segmenter("filters", config="discriminant").fit(image, image[..., 0] > 0)
     with pytest.raises(ValueError, match="config must be a preset's name"):
         Segmenter("filters", config=3)

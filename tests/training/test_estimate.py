@@ -12,7 +12,7 @@ from .make import DISCRIMINANT
 def test_a_store_that_is_too_small_is_noticed(make, monkeypatch):
     monkeypatch.setenv("REPRI_STORE_GB", "0.01")
     plan = prepare(make({"data.size": 112}))
-    with pytest.raises(ValueError, match=r"features of 30 images take 0\.012 GB, the store may hold 0\.01 GB"):
+    with pytest.raises(ValueError, match=r"features of 30 images take 0\.012 GB and the store may hold 0\.01 GB"):
         measure(plan, World())
 
 

@@ -7,7 +7,6 @@ import torch
 import torch.nn.functional as F
 
 from repri.data.datasets.dataset import Dataset
-from repri.features.view import resize
 from repri.models import load_extractor
 from repri.runtime.distributed import World
 from repri.training import prepare, train
@@ -50,7 +49,7 @@ def test_features_are_learned_without_labels(make, taught, pupil):
     assert (extractor.channels, extractor.stride, extractor.rule.size) == (256, 16, 65)
     (batch,) = plan.validation.batches([[0]], 0)
     image = plan.validation.dataset.image(plan.validation.ids[0])
-    features = extractor.extract(resize(image, None, "clean", 65).image[None])
+    features = extractor.extract(extractor.view(image.shape[:2], "aspect").pixels(image)[None])
     cosine = F.cosine_similarity(features, batch.targets[..., : features.shape[-2], : features.shape[-1]], dim=1)
     assert cosine.mean() > before + 0.2
 

@@ -44,8 +44,8 @@ MISTAKES = [
     (COMPACT | {"network.recompute": True}, "recompute is for a pspnet-… network, not for compact-mobilenet_v2"),
     (PUPIL | {"teacher.name": None}, "loss.label_weight: 0 leaves nothing to learn from"),
     (PUPIL | {"teacher.weight": 0.0}, "loss.label_weight: 0 leaves nothing to learn from"),
-    (PUPIL | {"loss.mixup": 0.4}, "a teacher needs a compact-… or pspnet-… network, without mixup"),
-    (PUPIL | {"network.name": "filters"}, "a teacher needs a compact-… or pspnet-… network"),
+    (PUPIL | {"loss.mixup": 0.4}, "A teacher needs a compact-… or pspnet-… network, without mixup"),
+    (PUPIL | {"network.name": "filters"}, "A teacher needs a compact-… or pspnet-… network"),
     (PUPIL | {"protocol": "official"}, "nothing by which official chooses the best epoch: take clean"),
 ]
 

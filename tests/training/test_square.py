@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from repri.features.extractor import InputRule
-from repri.features.view import geometry
+from repri.features.grid import Grid
+from repri.features.view import View, resized
 from repri.training.augment import Flip
 from repri.training.square import Square, labels_at_cells
 
@@ -17,10 +18,10 @@ from repri.training.square import Square, labels_at_cells
 def test_a_teachers_features_lie_at_the_networks_cells(shape, flip):
     """The teacher's features are the places of its cells in the image."""
     square = Square("aspect", 321, InputRule(321), 16)
-    theirs = geometry(shape, "clean", 420, 14)
-    teacher = SimpleNamespace(geometry=lambda original: geometry(original, "clean", 420, 14))
-    sides = zip(theirs.full, theirs.content, strict=True)
-    centres = [(torch.arange(full // 14) + 0.5) * 14 / content for full, content in sides]
+    seen, full = resized(shape, "aspect", 420, 14)
+    grid = Grid.of((full[0] // 14, full[1] // 14), full, 14, on_pixels=False)
+    teacher = SimpleNamespace(view=lambda original: View("aspect", original, seen, full, grid))
+    centres = [(torch.arange(count) + 0.5) * 14 / side for count, side in zip(grid.cells, seen, strict=True)]
     places = torch.stack(torch.meshgrid(*centres, indexing="ij"))
     targets = square.targets(places, teacher, shape, flip)
     content = square.content(shape)

@@ -83,7 +83,7 @@ def test_a_really_full_disk_is_one_sentence(make, tmp_path):
     content = (folder, make(), "", Progress(), {"weight": torch.randn(1000, 100)}, {})
     save_state(*content)
     before = (folder / "last.pt").read_bytes()
-    with no_more_than(100_000), pytest.raises(ValueError, match=r"cannot write .*last\.pt.* make room"):
+    with no_more_than(100_000), pytest.raises(ValueError, match=r"Cannot write .*last\.pt.* make room"):
         save_state(*content)
     assert (folder / "last.pt").read_bytes() == before
     assert [path.name for path in folder.iterdir()] == ["last.pt"]

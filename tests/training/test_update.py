@@ -25,12 +25,12 @@ def test_parts_of_a_batch_add_up(make, trained):
 def test_a_gradient_that_is_no_number_changes_nothing(make):
     plan = prepare(make())
     plan.trainee.classifier.weight.register_hook(lambda gradient: gradient * float("nan"))
-    with pytest.raises(ValueError, match="the loss is nan"):
+    with pytest.raises(ValueError, match="The loss is nan"):
         train(plan)
     assert all(p.isfinite().all() for p in plan.trainee.parameters())
 
 
 def test_a_loss_that_is_no_number_stops_with_the_batch(make):
     plan = prepare(make({"optimiser.lr": 1e30}))
-    with pytest.raises(ValueError, match=r"the loss is (nan|inf) at step \d+ .* with the images train\d+"):
+    with pytest.raises(ValueError, match=r"The loss is (nan|inf) at step \d+ .* with the images train\d+"):
         train(plan)

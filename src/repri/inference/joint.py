@@ -28,6 +28,8 @@ __all__ = ["JointResult", "infer_joint"]
 
 @dataclass(frozen=True, eq=False)
 class JointResult:
+    """The classifiers of several classes, and their predictions."""
+
     prototypes: Tensor
     """[T, N + 1, C]: v, then w₁ … w_N."""
     bias: Tensor
@@ -56,22 +58,28 @@ def infer_joint(
     proportion: Tensor | Sequence[float] | None = None,
     background: Tensor | None = None,
 ) -> JointResult:
-    """N classes in T queries that share one support set.
+    """Fit N classes at once in T queries that share one support set.
 
-    support      [K, C, h, w] features
-    labels       [K, H, W] 0 background, 1 … N, 255 unlabelled; every class must be there
-    query        [T, C, h, w]
-    classes      N
-    cfg          must have a background prototype, as the default ``clean`` has
-    query_valid  bool [T, H, W]
-    proportion   [N] or [T, N]: share of each class, known in advance
-    background   [C] the direction of backgrounds in general, for ``cfg.background="known"``
+    λ = transduction / K, where K is the mean number of support images that show a class.
 
-    λ = transduction / K, K being the mean number of support images that show a class.
+    Args:
+        support: [K, C, h, w] features.
+        labels: [K, H, W] with 0 background, 1 … N, 255 unlabelled; every class must be there.
+        query: [T, C, h, w].
+        classes: N.
+        cfg: Settings with a background prototype, as the default ``clean`` has.
+        query_valid: bool [T, H, W]: pixels that count in H, KL and π.
+        proportion: [N] or [T, N]: proportion of each class, if it is known in advance.
+        background: [C] direction of backgrounds in general, for ``cfg.background="known"``.
+
+    Returns:
+        The classifiers and their predictions.
     """
     cfg = InferenceConfig.preset("clean") if cfg is None else cfg
     if cfg.background == "none" or cfg.bias_over != "none" or cfg.bias_unit != "logit" or cfg.epsilon > 0:
-        raise RepriError("several classes at once need a configuration like 'clean': a background prototype and b⁰ = 0")
+        raise RepriError(
+            "Several classes at once need settings like those of 'clean': a background prototype and b⁰ = 0."
+        )
     if support.ndim != 4 or labels.ndim != 3 or query.ndim != 4 or len(support) != len(labels):
         raise RepriError(
             f"support [K, C, h, w], labels [K, H, W] and query [T, C, h, w] do not fit together: "
@@ -95,14 +103,13 @@ def infer_joint(
     b[:, 1:] = cfg.start_bias + cfg.shots_bias * (1 - 1 / shown)
     if cfg.background == "known":
         if background is None:
-            raise RepriError("background='known' starts from what the extractor knows of backgrounds: give background=")
+            raise RepriError("background='known' starts from the direction of backgrounds: give background=.")
         theta[:, 0] = one_more(theta[:, 0], F.normalize(background.to(q), dim=0), float(shown))
     pi = _known(proportion, len(q), classes, q.device) if proportion is not None else None
     updates = cfg.reestimations() if pi is None and cfg.lambda_kl != 0 else frozenset()
     if pi is None:
         pi = (weight[..., None] * _posterior(q, theta, b, cfg.temperature)).sum(1)
 
-    count = y.sum()
     for t in range(cfg.steps):
         if t == min(updates, default=None):
             lambda_kl += cfg.kl_increase
@@ -110,22 +117,28 @@ def infer_joint(
         marginal = (weight[..., None] * p).sum(1)
         if t in updates and cfg.schedule == "authors":
             pi = marginal
-        log_p, kappa = safe_log(p), (safe_log(marginal) - safe_log(pi))[:, None]
-        inner = -lambda_h * log_p + lambda_kl * kappa
+        inner = -lambda_h * safe_log(p) + lambda_kl * (safe_log(marginal) - safe_log(pi))[:, None]
         g_query = weight[..., None] * p * (inner - (p * inner).sum(-1, keepdim=True))
-        g_support = (_posterior(z, theta, b, cfg.temperature) * y.sum(1)[:, None] - y) / count  # [T, M, N + 1]
+        g_support = (_posterior(z, theta, b, cfg.temperature) * y.sum(1)[:, None] - y) / y.sum()  # [T, M, N + 1]
         if t in updates and cfg.schedule != "authors":
             pi = marginal
         gradient = g_query.mT @ q + g_support.mT @ z  # [T, N + 1, C]
-        unit, length = F.normalize(theta, dim=-1), theta.norm(dim=-1, keepdim=True).clamp_min(1e-12)
-        tangent = (gradient - (gradient * unit).sum(-1, keepdim=True) * unit) / length
-        theta = theta - cfg.lr * cfg.temperature * tangent
-        b = b + cfg.lr * (g_query.sum(1) + g_support.sum(1))
-        b[:, 0] = 0
+        theta, b = _stepped(theta, b, gradient, g_query.sum(1) + g_support.sum(1), cfg)
     p = _posterior(q, theta, b, cfg.temperature)
     if cfg.steps in updates:
         pi = (weight[..., None] * p).sum(1)
     return JointResult(theta, b, pi, p.mT.unflatten(2, cells), cfg)
+
+
+def _stepped(
+    theta: Tensor, b: Tensor, gradient: Tensor, bias_gradient: Tensor, cfg: InferenceConfig
+) -> tuple[Tensor, Tensor]:
+    """Prototypes and biases after one step; the gradient by a prototype has no part along it, and b₀ stays 0."""
+    unit, length = F.normalize(theta, dim=-1), theta.norm(dim=-1, keepdim=True).clamp_min(1e-12)
+    tangent = (gradient - (gradient * unit).sum(-1, keepdim=True) * unit) / length
+    b = b + cfg.lr * bias_gradient
+    b[:, 0] = 0
+    return theta - cfg.lr * cfg.temperature * tangent, b
 
 
 def _start(z: Tensor, y: Tensor, q: Tensor, weight: Tensor, cfg: InferenceConfig) -> Tensor:
@@ -171,12 +184,12 @@ def _one_hot(labels: Tensor, classes: int, size: tuple[int, int]) -> Tensor:
 
 
 def _known(proportion: Tensor | Sequence[float], tasks: int, classes: int, device: torch.device) -> Tensor:
-    """[T, N + 1] of known shares."""
-    shares = torch.as_tensor(proportion, dtype=torch.float32, device=device)
-    if shares.shape not in ((classes,), (tasks, classes)):
-        raise RepriError(f"proportion must hold one number for each of {classes} classes, got {list(shares.shape)}")
-    shares = shares.expand(tasks, classes)
-    rest = 1 - shares.sum(1, keepdim=True)
-    if not ((shares > 0).all() and (rest > 0).all()):
-        raise RepriError("proportion: every share must be above 0, and their sum below 1")
-    return torch.cat([rest, shares], 1)
+    """[T, N + 1] of known proportions."""
+    known = torch.as_tensor(proportion, dtype=torch.float32, device=device)
+    if known.shape not in ((classes,), (tasks, classes)):
+        raise RepriError(f"proportion must hold one number for each of {classes} classes, got {list(known.shape)}")
+    known = known.expand(tasks, classes)
+    rest = 1 - known.sum(1, keepdim=True)
+    if not ((known > 0).all() and (rest > 0).all()):
+        raise RepriError("Every proportion must be above 0, and their sum below 1.")
+    return torch.cat([rest, known], 1)

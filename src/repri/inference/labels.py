@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -122,12 +123,19 @@ def check_masks(masks: Tensor, name: str) -> Tensor:
         wrong = ~((masks >= 0) & (masks <= 1)) & (masks != IGNORE)  # NaN is wrong too
         allowed = "in [0, 1], or 255"
     else:
-        wrong = masks + 1 > 2 if masks.dtype == torch.uint8 else ((masks > 1) & (masks != IGNORE)) | (masks < 0)
+        wrong = _not_binary(masks) if masks.dtype == torch.uint8 else ((masks > 1) & (masks != IGNORE)) | (masks < 0)
         allowed = "0, 1 or 255"
     if wrong.any():
         value = masks[wrong][0].item()
         raise RepriError(f"{name} has the value {value:g}: mask values must be {allowed} (255 means unlabelled).")
     return masks if masks.dtype.is_floating_point else masks.to(torch.uint8)
+
+
+def _not_binary(masks: Tensor) -> Tensor:
+    """Bytes other than 0, 1 and 255; by numpy on the CPU, where torch's threads would wait for busy cores."""
+    if masks.device.type == "cpu":
+        return torch.from_numpy(masks.numpy() + np.uint8(1) > 2)
+    return masks + 1 > 2
 
 
 def describe(value: object) -> str:

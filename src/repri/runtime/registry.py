@@ -41,8 +41,9 @@ class Registry(Generic[T]):
     def register(self, name: str, value: T, about: str = "") -> None:
         """Add an object under a name that is not taken, or replace the one that was registered by the same code."""
         known = self._objects.get(name)
-        if known is not None and getattr(known, "__module__", None) != getattr(value, "__module__", None):
-            raise RepriError(f"There is already a {self.what} named {name!r}: choose another name.")
+        if known is not None and _origin(known) != _origin(value):
+            article = "an" if self.what[0] in "aeiou" else "a"
+            raise RepriError(f"There is already {article} {self.what} named {name!r}: choose another name.")
         self._objects[name], self._about[name] = value, about
 
     def decorator(self, name: str, about: str = "") -> Callable[[T], T]:
@@ -78,3 +79,8 @@ class Registry(Generic[T]):
         from importlib.metadata import entry_points  # slow to import, and not needed for --help
 
         return {point.name: point for point in entry_points(group=self.group)}
+
+
+def _origin(value: object) -> str | None:
+    """Module in which an object was defined; the name of a module itself."""
+    return getattr(value, "__module__", None) or getattr(value, "__name__", None)

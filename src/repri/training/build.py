@@ -87,7 +87,7 @@ def _build_compact(settings: TrainSettings, classes: int, device: str) -> Compac
         compact = CompactNet(start, counted, width)
     if compact.channels["bottleneck"] != width:
         raise RepriError(
-            f"head.width: {network.weights} gives {compact.channels['bottleneck']} channels, not {width}: set it so"
+            f"head.width: {network.weights} gives {compact.channels['bottleneck']} channels, not {width}: set it so."
         )
     trunk = None if frozen is None else load_frozen(name, device, (frozen,), network.weights)
     architecture = {"backbone": name, "classes": counted, "size": settings.data.size or IMAGENET.size, **stride}
@@ -124,7 +124,7 @@ def _start(network: NetworkSettings) -> Checkpoint:
     if checkpoint.config["backbone"] != network.backbone:
         raise RepriError(
             f"network.weights: {checkpoint.path} holds a {checkpoint.config['backbone']}, but the network is "
-            f"{network.name}"
+            f"{network.name}."
         )
     return checkpoint
 

@@ -136,8 +136,8 @@ class _Run:
         loss, stop = self.learner.update(batch, iteration, stopping)
         if not math.isfinite(loss):
             raise RepriError(
-                f"the loss is {loss} at step {iteration} (epoch {progress.epoch + 1}), with the images "
-                f"{', '.join(batch.ids)}: try a smaller optimiser.lr; the last checkpoint is as it was before"
+                f"The loss is {loss} at step {iteration} (epoch {progress.epoch + 1}), with the images "
+                f"{', '.join(batch.ids)}: try a smaller optimiser.lr; the last checkpoint is as it was before."
             )
         progress.losses.append(loss)
         progress.step += 1

@@ -181,7 +181,7 @@ def _open_sources(settings: TrainSettings, trainee: Trainee, size: int, device: 
         extractor = load_frozen(settings.teacher.name, device, settings.teacher.layers)
         if extractor.channels != settings.head.width:
             raise RepriError(
-                f"head.width: the teacher gives {extractor.channels} channels, and the network {settings.head.width}"
+                f"head.width: the teacher gives {extractor.channels} channels, and the network {settings.head.width}."
             )
         teacher = FeatureStore(extractor, resize, settings.teacher.size)
     return _Sources(training, validation, teacher)

@@ -67,40 +67,40 @@ def _check_ranges(settings: TrainSettings) -> None:
     for name in AT_LEAST_ONE + AT_LEAST_ONE_OR_NONE:
         value = attrgetter(name)(settings)
         if not (value is None and name in AT_LEAST_ONE_OR_NONE) and value < 1:
-            raise RepriError(f"{name} must be at least 1, got {value}")
+            raise RepriError(f"{name} must be at least 1, got {value}.")
     for name in NOT_NEGATIVE:
         if not 0 <= (value := attrgetter(name)(settings)) < float("inf"):
-            raise RepriError(f"{name} must be a number ≥ 0, got {value}")
+            raise RepriError(f"{name} must be a number ≥ 0, got {value}.")
     for name in FRACTIONS:
         if not 0 <= (value := attrgetter(name)(settings)) < 1:
-            raise RepriError(f"{name} must lie in [0, 1), got {value}")
+            raise RepriError(f"{name} must lie in [0, 1), got {value}.")
 
 
 def _check_optimiser(settings: TrainSettings) -> None:
     optimiser = settings.optimiser
     if optimiser.name not in ("sgd", "adamw"):
-        raise RepriError(f"optimiser.name must be sgd or adamw, got {optimiser.name!r}")
+        raise RepriError(f"optimiser.name must be sgd or adamw, got {optimiser.name!r}.")
     if optimiser.nesterov and (optimiser.momentum == 0 or optimiser.name != "sgd"):
-        raise RepriError("optimiser.nesterov needs the optimiser sgd and a momentum above 0")
+        raise RepriError("optimiser.nesterov needs the optimiser sgd and a momentum above 0.")
     if settings.loss.thin > 1 and settings.loss.stride > 1:
-        raise RepriError("loss.thin evaluates the loss at the centres of cells: leave loss.stride out")
+        raise RepriError("loss.thin evaluates the loss at the centres of cells: leave loss.stride out.")
 
 
 def _check_sources(settings: TrainSettings) -> None:
     """Labels, the teacher, and how the best epoch is chosen."""
     by_novel_classes = get_protocol(settings.protocol).selection == "novel"
     if settings.teacher.name is not None and (settings.network.family == "frozen" or settings.loss.mixup > 0):
-        raise RepriError("a teacher needs a compact-… or pspnet-… network, without mixup")
+        raise RepriError("A teacher needs a compact-… or pspnet-… network, without mixup.")
     if not settings.labelled:
         if settings.teacher.name is None or settings.teacher.weight == 0:
-            raise RepriError("loss.label_weight: 0 leaves nothing to learn from: give a teacher with a teacher.weight")
+            raise RepriError("loss.label_weight: 0 leaves nothing to learn from: give a teacher with a teacher.weight.")
         if by_novel_classes:
             raise RepriError(
-                f"loss.label_weight: 0 leaves nothing by which {settings.protocol} chooses the best epoch: take clean"
+                f"loss.label_weight: 0 leaves nothing by which {settings.protocol} chooses the best epoch: take clean."
             )
     if by_novel_classes and settings.data.fold is None and settings.stepwise:
         raise RepriError(
-            f"data.fold: {settings.protocol} chooses the best epoch by the classes that a fold tests: name a fold"
+            f"data.fold: {settings.protocol} chooses the best epoch by the classes that a fold tests: name a fold."
         )
 
 
@@ -110,12 +110,12 @@ def _check_head(settings: TrainSettings) -> None:
         return
     if settings.optimiser.epochs != 1:
         raise RepriError(
-            f"head: a discriminant is computed in one pass, set optimiser.epochs: 1, got {settings.optimiser.epochs}"
+            f"head: a discriminant is computed in one pass, set optimiser.epochs: 1, got {settings.optimiser.epochs}."
         )
     if network.family != "frozen" or network.freeze != "backbone" or head.upsample != 1:
         raise RepriError(
             "head: a discriminant sits on a frozen extractor (hub:…, distilled, resnet50 …, or a trained one): "
-            "set network.freeze: backbone, and no head.upsample"
+            "set network.freeze: backbone, and no head.upsample."
         )
 
 
@@ -125,15 +125,15 @@ def _check_frozen(settings: TrainSettings) -> None:
     if network.freeze == "none":
         raise RepriError(
             f"{network.name} cannot be trained itself: set network.freeze: backbone to train a head on it, or take a "
-            "pspnet-… network"
+            "pspnet-… network."
         )
     if network.recompute:
-        raise RepriError("network.recompute is for a pspnet-… network")
+        raise RepriError("network.recompute is for a pspnet-… network.")
     if settings.loss.thin > 1 and network.stage is None and settings.stepwise:
-        raise RepriError("loss.thin is for the blocks of a transformer or for a discriminant")
+        raise RepriError("loss.thin is for the blocks of a transformer or for a discriminant.")
     if network.stage is not None and (network.layers is not None or settings.head.upsample != 1):
         raise RepriError(
-            f"network.freeze: {network.stage} trains the blocks after it, and takes no network.layers or head.upsample"
+            f"network.freeze: {network.stage} trains the blocks after it, and takes no network.layers or head.upsample."
         )
 
 
@@ -142,10 +142,12 @@ def _check_whole(settings: TrainSettings) -> None:
     network, family = settings.network, settings.network.family
     known = FREEZE[family]
     if network.freeze not in known:
-        raise RepriError(f"network.freeze: {network.name} has no layer {network.freeze!r}; known: {', '.join(known)}")
+        raise RepriError(f"network.freeze: {network.name} has no layer {network.freeze!r}; known: {', '.join(known)}.")
     if network.freeze != "none" and network.weights is None:
-        raise RepriError(f"network.freeze: {network.freeze} keeps an untrained backbone as it is: give network.weights")
+        raise RepriError(
+            f"network.freeze: {network.freeze} keeps an untrained backbone as it is: give network.weights."
+        )
     if network.layers is not None or settings.head.upsample != 1 or settings.loss.thin > 1:
-        raise RepriError(f"{network.name} takes no network.layers, head.upsample or loss.thin")
+        raise RepriError(f"{network.name} takes no network.layers, head.upsample or loss.thin.")
     if network.recompute and family == "compact":
-        raise RepriError(f"network.recompute is for a pspnet-… network, not for {network.name}")
+        raise RepriError(f"network.recompute is for a pspnet-… network, not for {network.name}.")

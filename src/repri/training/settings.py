@@ -196,7 +196,7 @@ class TrainSettings:
         0.0025
         >>> TrainSettings(optimiser=OptimiserSettings(epochs=0))
         Traceback (most recent call last):
-        repri.runtime.errors.RepriError: optimiser.epochs must be at least 1, got 0
+        repri.runtime.errors.RepriError: optimiser.epochs must be at least 1, got 0.
     """
 
     output: str = "runs/base"

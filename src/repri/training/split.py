@@ -48,7 +48,7 @@ def base_classes(data: DataSettings, dataset: Dataset) -> tuple[int, ...]:
         if name not in dataset.classes.values():
             raise RepriError(f"{dataset.name} has no class {name!r}{nearest(name, list(dataset.classes.values()))}")
         if name in novel:
-            raise RepriError(f"data.classes: {name!r} is tested by fold {data.fold}, so it cannot be trained on")
+            raise RepriError(f"data.classes: {name!r} is tested by fold {data.fold}, so it cannot be trained on.")
     return tuple(id for id, name in dataset.classes.items() if name in data.classes)
 
 
@@ -116,7 +116,7 @@ def choose_images(
     if not ids:
         raise RepriError(
             f"{dataset.name} {dataset.split} has no image with {min_pixels} pixels of a base class: "
-            "set a smaller data.min_pixels"
+            "set a smaller data.min_pixels."
         )
     return evenly(ids, most)
 

@@ -92,7 +92,7 @@ def load_state(folder: Path, settings: TrainSettings, identity: str) -> tuple[Pr
     """
     path = folder / "last.pt"
     if not path.is_file():
-        raise RepriError(f"there is nothing to resume: {path} does not exist")
+        raise RepriError(f"There is nothing to resume: {path} does not exist.")
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
         version = content["format"]
@@ -104,14 +104,14 @@ def load_state(folder: Path, settings: TrainSettings, identity: str) -> tuple[Pr
     except Exception as error:  # torch raises many kinds of errors for a damaged file
         if isinstance(error, MemoryError):
             raise
-        raise RepriError(f"{path} is damaged or no checkpoint of `repri train` ({str(error)[:80]})") from None
+        raise RepriError(f"{path} is damaged or no checkpoint of `repri train` ({str(error)[:80]}).") from None
     if version != FORMAT:
-        raise RepriError(f"{path} was written by another version of repri, and cannot be resumed: start the run anew")
+        raise RepriError(f"{path} was written by another version of repri, and cannot be resumed: start the run anew.")
     _check_same(before, settings, path)
     if trained_on != identity:
         raise RepriError(
             f"{path} was trained on other images, or with another frozen network or teacher, than those that are here: "
-            "resume with the same ones"
+            "resume with the same ones."
         )
     return progress, content["model"], content["optimiser"]
 
@@ -123,7 +123,7 @@ def _check_same(before: Mapping[str, Any], settings: TrainSettings, path: Path) 
         if name not in HARMLESS and old[name] != now:
             raise RepriError(
                 f"{path} was trained with {name}={old[name]!r}, not {now!r}: resume with the same settings, or start "
-                "in another folder"
+                "in another folder."
             )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from repri.data.io.masks import IGNORE
+from repri.runtime.draw import hue_map
 from repri.runtime.files import atomic
 
 from .plan import Plan
@@ -81,7 +81,7 @@ class Watcher:
                 predicted = trainee.upsample(logits, batch.labels.shape[-1])[0].argmax(0).byte().cpu().numpy()
             image = examples.dataset.image(examples.ids[place])
             height, width = examples.square.content((image.shape[0], image.shape[1]))
-            maps = [_coloured(m[:height, :width]) for m in (batch.labels[0].numpy(), predicted)]
+            maps = [hue_map()[m[:height, :width]] for m in (batch.labels[0].numpy(), predicted)]
             tiles = [Image.fromarray(tile).resize((SIDE, SIDE)) for tile in (image, *maps)]
             rows.append(np.concatenate([np.asarray(tile) for tile in tiles], 1))
         return np.concatenate(rows)
@@ -141,12 +141,3 @@ class Board:
     def _give_up(self, error: OSError) -> None:
         self.close()
         warnings.warn(f"TensorBoard's log ends here, it cannot be written: {error.strerror or error}", stacklevel=4)
-
-
-def _coloured(labels: np.ndarray) -> np.ndarray:
-    """Colours [h, w, 3] of labels [h, w]: background is black, 255 is white, classes have hues far apart."""
-    hues = (np.arange(256) * 0.618034) % 1
-    palette = np.stack([np.abs(((hues * 6 + shift) % 6) - 3) - 1 for shift in (0, 4, 2)], -1).clip(0, 1)
-    palette = (60 + 195 * palette).astype(np.uint8)
-    palette[0], palette[IGNORE] = 0, 255
-    return palette[labels]

@@ -95,7 +95,10 @@ def test_coco_annotations_with_many_classes(tmp_path):
         ({"splits": {"val": "l.txt"}, "folds": [["cell"], ["cell"]]}, "no class may be in two folds"),
         ({"splits": {"val": "l.txt"}, "classes": {255: "x"}}, "255 cannot be a class id"),
         ({"splits": {"val": "l.txt"}, "classes": ["x", "x"]}, "a class is named twice"),
-        ({"splits": {"val": "l.txt"}, "masks": "pink"}, "masks: input should be 'index'"),
+        (
+            {"splits": {"val": "l.txt"}, "masks": "pink"},
+            "must be index or binary or auto or colour, got 'pink'",
+        ),
         (
             {"splits": {"val": "l.txt"}, "masks": "colour", "colours": {"cel": [0, 0, 0]}},
             "colours name an unknown class 'cel', did you mean 'cell'",

@@ -101,7 +101,7 @@ def test_a_full_disk_leaves_nothing_half_written(root, downloads):
     for file in [*(root / "SegmentationClassAug").iterdir(), *(root / "lists/pascal").iterdir()]:
         file.unlink()
     done = subprocess.run([sys.executable, "-c", LIMITED, str(root)], capture_output=True, text=True)
-    assert "cannot write" in done.stdout, done.stderr
+    assert "Cannot write" in done.stdout, done.stderr
     assert "make room and run it again" in done.stdout
     assert list((root / "SegmentationClassAug").iterdir()) == []
     assert list((root / "lists/pascal").iterdir()) == []

@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw
 
 import repri
 from repri import load_extractor
-from repri.data.datasets.folds import PASCAL
+from repri.data.io.classes import PASCAL
 from repri.models.weights import embedded
 from repri.models.weights.files import read_tensors
 from repri.runtime.errors import RepriError

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal
 
 from repri.data.io.classes import COCO, PASCAL, among, number_classes
 from repri.runtime.errors import RepriError
@@ -17,13 +16,10 @@ from repri.runtime.errors import RepriError
 __all__ = [
     "COCO_FOLDS",
     "PASCAL_FOLDS",
-    "Protocol",
     "coco_to_pascal_novel",
     "contiguous_folds",
     "interleaved_folds",
 ]
-
-Protocol = Literal["official", "paper", "clean"]
 
 
 def contiguous_folds(ids: Sequence[int], folds: int) -> tuple[tuple[int, ...], ...]:

@@ -31,7 +31,7 @@ def test_each_format_returns_the_same_masks(tmp_path, format):
         same = before.ids(source.ids) == after.ids(back.ids)
         assert same.all() if format != "labelme" else same.mean() > 0.995
     if format in ("folder", "voc"):
-        with pytest.raises(ValueError, match="is there already: give the name of a new folder"):
+        with pytest.raises(RepriError, match="exists already: give the name of a new folder"):
             write_annotated(source, path, format)
     else:
         write_annotated(source, path, format)  # one file replaces another
@@ -153,7 +153,7 @@ def test_another_package_adds_a_format(tmp_path, corner_format, monkeypatch):
     """Through an entry point, which is loaded when no other format knows the file."""
     monkeypatch.setattr(FORMATS, "_objects", {k: v for k, v in FORMATS._objects.items() if k != "corner"})
     point = SimpleNamespace(name="corner", load=lambda: corner_format)
-    monkeypatch.setattr("repri.runtime.registry.entry_points", lambda group: [point] if "formats" in group else [])
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point] if group == "repri.formats" else [])
     (tmp_path / "x.corner").write_text("a.jpg")
     assert detect_format(tmp_path / "x.corner") == "corner"
     assert read_annotated(tmp_path / "x.corner").classes == ("corner",)

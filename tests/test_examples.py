@@ -2,10 +2,12 @@
 
 import runpy
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from repri.data.datasets import scenes
 from repri.data.io.formats import FORMATS
 from repri.methods import METHODS
 from repri.models.load import EXTRACTORS
@@ -31,6 +33,7 @@ def cache(tmp_path_factory):
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_it_runs(path, cache, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("REPRI_CACHE", str(cache))
+    monkeypatch.setattr(scenes, "make_dataset", partial(scenes.make_dataset, train=8, val=24, size=161))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(path)])
     for registry in (METHODS, EXTRACTORS, FORMATS):  # what it registers is forgotten

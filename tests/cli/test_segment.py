@@ -3,6 +3,8 @@
 import csv
 import json
 import shutil
+import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -12,12 +14,13 @@ from typer.testing import CliRunner
 from repri.cli import app
 from repri.data.io.formats import read_annotated
 from repri.data.io.masks import read_mask
+from repri.models.load import EXTRACTORS
+from tests.make import build_quick
 
 
 def run(tree, output, *more, query="query", support="support"):
     options = ["--support", str(tree / support), "--query", str(tree / query), "--output", str(output)]
-    small = ["--extractor", "filters", "--size", "96"]
-    return CliRunner().invoke(app, ["segment", *options, *small, *map(str, more)])
+    return CliRunner().invoke(app, ["segment", *options, "--extractor", "quick", *map(str, more)])
 
 
 def refused(done, sentence):
@@ -26,8 +29,22 @@ def refused(done, sentence):
     assert sentence in str(done.exception), done.exception
 
 
+def claiming(png, width, height):
+    """A PNG whose header says another size."""
+    header = png[12:16] + struct.pack(">II", width, height) + png[24:29]
+    return png[:12] + header + struct.pack(">I", zlib.crc32(header)) + png[33:]
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    """An extractor that needs no time."""
+    monkeypatch.setattr(EXTRACTORS, "_objects", {**EXTRACTORS._objects, "quick": build_quick})
+
+
 def test_everything_is_written(tree, tmp_path):
-    done = run(tree, tmp_path / "out", "--overlays", "--probabilities", "--export", "coco,labelme,label-studio")
+    filters = ("--extractor", "filters", "--size", "96")
+    files = ("--overlays", "--probabilities", "--export", "coco,labelme,label-studio")
+    done = run(tree, tmp_path / "out", *filters, *files)
     assert done.exit_code == 0, done.output
     assert "4 of 4 queries" in done.output
     sizes = {"a": (256, 256), "b": (200, 256), "c": (256, 226), "turned": (200, 256)}
@@ -74,8 +91,7 @@ def test_bad_images_do_not_stop_the_others(tree, tmp_path):
     (queries / "text.jpg").write_text("not an image")
     (queries / "empty.png").write_bytes(b"")
     (queries / "fine.png").write_bytes((tree / "query/a.png").read_bytes())
-    header = Image.new("1", (30000, 30000))
-    header.save(queries / "huge.png")
+    (queries / "huge.png").write_bytes(claiming((tree / "query/a.png").read_bytes(), 30_000, 30_000))
     done = run(tree, tmp_path / "out", query=queries)
     assert done.exit_code == 3
     assert "1 of 4 queries" in done.output
@@ -151,7 +167,7 @@ def test_several_classes_from_coco(tree, tmp_path, two):
 def test_settings_from_yaml_and_flags(tree, tmp_path):
     config = tmp_path / "config.yaml"
     config.write_text(
-        f"support: {tree / 'support'}\nquery: {tree / 'query/a.png'}\nextractor: {{name: filters, size: 96}}\n"
+        f"support: {tree / 'support'}\nquery: {tree / 'query/a.png'}\nextractor: {{name: quick, size: 64}}\n"
         "method: {preset: original, settings: {steps: 3}}\nlook: {mirror: true}\n"
         "write: {overlays: true}\nrefine: none\n"
     )

@@ -5,19 +5,26 @@ import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 
 from repri.data import read_mask
 from repri.evaluation.results import load_result
+from repri.models.load import EXTRACTORS
+from tests.make import build_quick
 
+ROOT = Path(__file__).parents[2]
 SCRIPT = """
 import json
 import os
 import sys
 from pathlib import Path
 from repri.cli import app
+from repri.models.load import EXTRACTORS
+from tests.make import build_quick
 
+EXTRACTORS.register("quick", build_quick)
 for port, arguments in json.loads(Path(sys.argv[1]).read_text()):
     os.environ["MASTER_PORT"] = str(port)
     app(arguments, standalone_mode=False)
@@ -30,21 +37,23 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def test_evaluate_and_segment(repri, short, tree, tmp_path):
+def test_evaluate_and_segment(repri, short, tree, tmp_path, monkeypatch):
     """Starting processes takes most of the time, so both commands share them."""
 
     def commands(name):
         out = tmp_path / name
         images = ["--support", tree / "support", "--query", tree / "query", "--output", out / "masks"]
-        small = ["--extractor", "filters", "--size", "96"]
-        evaluate = ["evaluate", *short, "--method", "ce", "--output", out / "result.json"]
-        return [[str(part) for part in command] for command in (evaluate, ["segment", *images, *small])]
+        quick = ["--extractor", "quick"]
+        evaluate = ["evaluate", *short, *quick, "--method", "ce", "--output", out / "result.json"]
+        return [[str(part) for part in command] for command in (evaluate, ["segment", *images, *quick, "--batch", 1])]
 
+    monkeypatch.setattr(EXTRACTORS, "_objects", {**EXTRACTORS._objects, "quick": build_quick})
     for command in commands("one"):
         done = repri(*command)
         assert done.code == 0, done.err
     (tmp_path / "commands.json").write_text(json.dumps([(free_port(), command) for command in commands("two")]))
     shared = {"OMP_NUM_THREADS": "1", "REPRI_CACHE": str(tmp_path / "other"), "WORLD_SIZE": "2"}
+    shared["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     processes = []
     for rank in ("0", "1"):
         place = {"RANK": rank, "LOCAL_RANK": rank, "MASTER_ADDR": "127.0.0.1"}

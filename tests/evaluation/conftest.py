@@ -37,7 +37,7 @@ def settings(textures):
     def make(**changes):
         base = EvaluationSettings()
         data = replace(base.data, name=str(textures), min_pixels=200, folds=changes.pop("folds", None))
-        drawn = {key: changes.pop(key) for key in ("shots", "seed", "task_list") if key in changes}
+        drawn = {key: changes.pop(key) for key in ("shots", "seed", "task_list", "tasks") if key in changes}
         tasks = replace(base.tasks, **({"tasks": 10, "runs": 2} | drawn))
         method = replace(base.method, name=changes.pop("method", "repri"))
         extractor = replace(base.extractor, size=64)

@@ -1,9 +1,5 @@
 """Hard input gets a finite answer, with the compiled kernel and without it."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 
@@ -19,6 +15,7 @@ def test_extremes_stay_finite(preset, backend):
         pytest.skip(native_status()[1])
     support, masks, query, _ = make_tasks(tasks=1, shots=1, noise=0.05)
     cfg = config_of(preset)
+    cfg = cfg.replace(steps=min(cfg.steps, 60))
     all_foreground = torch.where(masks == 255, masks, 1)
     cases = [
         (masks, cfg.replace(temperature=2000.0), None),  # saturated probabilities
@@ -67,35 +64,3 @@ def test_losses_of_saturated_classifiers():
         a, b = (infer(support, masks, query, cfg, history=True, backend=x).history for x in ("torch", "native"))
         torch.testing.assert_close(a.ce, b.ce, rtol=1e-3, atol=1e-3)
         torch.testing.assert_close(a.entropy, b.entropy, rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("environment", "expected"),
-    [
-        ({"REPRI_NATIVE": "0"}, "False REPRI_NATIVE=0"),
-        ({"PATH": "/nonexistent", "CC": ""}, "False no C compiler"),
-        ({"CC": "/bin/false"}, "False building the kernel failed"),
-    ],
-)
-def test_without_a_compiler_torch_does_the_work(tmp_path, environment, expected):
-    code = (
-        "import torch; from repri.inference import infer, native_status; print(*native_status());"
-        "x = torch.randn(1, 1, 64, 24, 24); m = torch.zeros(1, 1, 24, 24); m[..., :9] = 1;"
-        "print(infer(x, m, x[:, 0]).probability.isfinite().all().item())"
-    )
-    env = os.environ | {"REPRI_CACHE": str(tmp_path)} | environment
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith(expected)
-    assert done.stdout.endswith("True\n")
-    assert list(tmp_path.iterdir()) == []  # nothing half-built is left behind
-
-
-@pytest.mark.skipif(not native_status()[0], reason="the compiled kernel is not available")
-def test_a_damaged_library_is_built_again(tmp_path):
-    code = "from repri.inference import native_status; print(*native_status())"
-    env = os.environ | {"REPRI_CACHE": str(tmp_path)}
-    for _ in range(2):
-        done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
-        assert done.stdout.startswith("True ")
-        (library,) = tmp_path.iterdir()
-        library.write_bytes(b"not a library")

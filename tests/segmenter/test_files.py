@@ -11,7 +11,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from repri import InferenceConfig, RepriError, Segmenter
-from tests.make import Cells, noise, square
+from tests.make import build_quick, noise, square
 
 FRESH = """
 import sys
@@ -29,8 +29,8 @@ def test_a_fresh_process_gives_the_same_masks_to_the_bit(two_classes, tmp_path):
     images, masks, query, _ = two_classes
     query = np.ascontiguousarray(query[:, 128:384])
     np.save(tmp_path / "query.npy", query)
-    options = {"size": 96, "config": {"preset": "clean", "t_pi": [5, 10]}, "scales": (0.8, 1.0)}
-    one = Segmenter("filters", **options).fit(images[0], masks[0], classes=("a",))
+    options = {"size": 97, "config": {"preset": "clean", "t_pi": [5, 10]}, "scales": (0.8, 1.0)}
+    one = Segmenter("default", **options).fit(images[0], masks[0], classes=("a",))
     several = Segmenter("default", size=97, config=InferenceConfig.preset("trained")).fit(
         {"a": (images[0], masks[0]), "b": (images[1], masks[1])}
     )
@@ -60,8 +60,8 @@ def saved(tmp_path_factory):
 
 
 def cells(mark="a"):
-    extractor = Cells(8, mark=mark)
-    extractor.whitening = lambda features: torch.nn.functional.normalize(features.float(), dim=0)
+    extractor = build_quick()
+    extractor.name, extractor.mark = "cells", mark
     return extractor
 
 

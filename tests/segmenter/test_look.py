@@ -4,23 +4,17 @@ import numpy as np
 import torch
 
 from repri.segmenter.look import Look
-from tests.make import Cells, noise
-
-
-def extractor():
-    cells = Cells(8, size=64)
-    cells.whitening = lambda features: torch.nn.functional.normalize(features.float(), dim=0)
-    return cells
+from tests.make import build_quick, noise
 
 
 def test_every_scale_with_and_without_its_mirror_image():
-    assert Look(extractor(), 64).ways() == [(1.0, False)]
-    ways = Look(extractor(), 64, mirror=True, scales=(0.5, 2.0)).ways()
+    assert Look(build_quick(), 64).ways() == [(1.0, False)]
+    ways = Look(build_quick(), 64, mirror=True, scales=(0.5, 2.0)).ways()
     assert ways == [(0.5, False), (0.5, True), (2.0, False), (2.0, True)]
 
 
 def test_the_cells_of_a_whole_image():
-    look, image = Look(extractor(), 64), noise(40, 60)
+    look, image = Look(build_quick(), 64), noise(40, 60)
     seen = look.see(image)
     assert seen.features.shape == (4, 6, 8)
     assert seen.features.dtype == torch.float16
@@ -32,7 +26,7 @@ def test_the_cells_of_a_whole_image():
 
 
 def test_a_mirror_image_is_turned_back():
-    look, image = Look(extractor(), 64), noise(64, 64)
+    look, image = Look(build_quick(), 64), noise(64, 64)
     plain, turned = look.see(image), look.see(image, mirrored=True)
     assert torch.equal(turned.features, plain.features.flip(-1))
     np.testing.assert_allclose(
@@ -41,7 +35,7 @@ def test_a_mirror_image_is_turned_back():
 
 
 def test_large_images_are_seen_in_tiles():
-    look = Look(extractor(), 64, tile=64)
+    look = Look(build_quick(), 64, tile=64)
     image = noise(100, 150)
     assert look.tiled(image)
     assert not look.tiled(image[:64, :64])
@@ -60,6 +54,6 @@ def test_large_images_are_seen_in_tiles():
 
 
 def test_thin_images_have_tiles_along_one_side():
-    seen = Look(extractor(), 64, tile=64).see(noise(20, 200))
+    seen = Look(build_quick(), 64, tile=64).see(noise(20, 200))
     assert {top for top, _ in seen.corners} == {0}
     assert seen.views[0].original == (20, 64)

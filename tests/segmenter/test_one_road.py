@@ -10,7 +10,7 @@ from repri import FeatureStore, Segmenter, evaluate, load_extractor, open_datase
 from repri.data.datasets.index import class_index
 from repri.evaluation.metrics import count_pixels
 
-SIZE, PIXELS = 225, 300
+SIZE, PIXELS = 193, 300
 """Long side of the images here, and pixels of a class that the small images must have."""
 
 

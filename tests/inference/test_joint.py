@@ -107,7 +107,7 @@ def test_a_class_too_small_for_the_grid_keeps_a_cell():
         ({"classes": 2}, "Class 2 is nowhere in the support labels: mark it"),
         ({"proportion": [0.2, 0.3]}, "proportion must hold one number for each of 1 classes"),
         ({"proportion": [1.2]}, "must be above 0, and their sum below 1"),
-        ({"cfg": InferenceConfig.preset("original")}, "need settings like 'clean'"),
+        ({"cfg": InferenceConfig.preset("original")}, "need settings like those of 'clean'"),
         ({"labels": torch.full((2, 10, 10), 7)}, "The labels must be 0 … 1 or 255, got 7"),
         ({"query": torch.full((3, 24, 10, 10), float("nan"))}, "features hold NaN or Inf: check the feature extractor"),
         ({"query": torch.zeros(3, 7, 10, 10)}, "support has 24 channels and query 7"),

@@ -2,8 +2,8 @@
 
     python benchmarks/data.py [--root FOLDER] [--images 300] [--repeats 5]
 
-The loader reads, turns and checks a picture and its mask and resizes both; plain Pillow only decodes the two
-files. Without ``--root`` (a PASCAL folder) 500×375 pictures are made first.
+The loader reads, turns and checks an image and its mask and resizes both; plain Pillow only decodes the two
+files. Without ``--root`` (a PASCAL folder) 500×375 images are made first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RULES: tuple[Resize, ...] = ("letterbox", "square", "aspect")
 SIZE = 417
 
 
-def make_pictures(root: Path, count: int) -> None:
+def make_images(root: Path, count: int) -> None:
     """Smooth noise, which compresses about as photographs do, with one ellipse as the object."""
     rng = np.random.default_rng(0)
     (root / "images").mkdir(parents=True)
@@ -39,8 +39,8 @@ def make_pictures(root: Path, count: int) -> None:
             (500, 375), Image.Resampling.BICUBIC
         )
         grain = rng.normal(0, 6, (375, 500, 3))
-        picture = (np.asarray(coarse) + grain).clip(0, 255).astype(np.uint8)
-        Image.fromarray(picture).save(root / "images" / f"{i:04}.jpg", quality=90)
+        pixels = (np.asarray(coarse) + grain).clip(0, 255).astype(np.uint8)
+        Image.fromarray(pixels).save(root / "images" / f"{i:04}.jpg", quality=90)
         write_mask(
             (((x - 250) / 150) ** 2 + ((y - 180) / 110) ** 2 < 1).astype(np.uint8), root / "masks" / f"{i:04}.png"
         )
@@ -89,7 +89,7 @@ def main() -> None:
     torch.set_num_threads(1)  # the workers are the threads
     with tempfile.TemporaryDirectory() as folder:
         if options.root is None:
-            make_pictures(Path(folder) / "made", options.images)
+            make_images(Path(folder) / "made", options.images)
             dataset = open_folder(Path(folder) / "made")
         else:
             dataset = open_dataset("pascal", options.root)

@@ -15,9 +15,6 @@ def save_image(path, height=40, width=60, seed=0):
     Image.fromarray(make_image(height, width, seed)).save(path)
 
 
-picture, save_picture = make_image, save_image
-
-
 def save_ids(path, mask):
     """Write class ids as a grey PNG."""
     path.parent.mkdir(parents=True, exist_ok=True)

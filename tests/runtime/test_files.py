@@ -28,7 +28,7 @@ def test_places_that_cannot_be_written_are_named(tmp_path):
     with pytest.raises(ValueError, match="it is a folder"):
         check_writable(tmp_path)
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match=r"cannot write .*file/x.png"):
+    with pytest.raises(ValueError, match=r"Cannot write .*file/x.png"):
         check_writable(tmp_path / "file" / "x.png")
 
 
@@ -36,7 +36,7 @@ def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("REPRI_CACHE", str(tmp_path / "file"))
     with pytest.raises(
-        ValueError, match=r"the cache .*file cannot be written \(.*\): set REPRI_CACHE to a folder that can"
+        ValueError, match=r"The cache .*file cannot be written \(.*\): set REPRI_CACHE to a folder that can"
     ):
         check_cache()
 

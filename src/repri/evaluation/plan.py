@@ -1,4 +1,4 @@
-"""What an evaluation will do; made, and every mistake found, before any long work."""
+"""The plan of an evaluation; every mistake is reported when it is made, before any long work."""
 
 from __future__ import annotations
 

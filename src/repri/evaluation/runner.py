@@ -117,7 +117,7 @@ def images_of(dataset: Dataset, tasks: TaskList) -> list[Path]:
 
 @dataclass(frozen=True, eq=False)
 class Runner:
-    """What scores one task: a method on stored features, under a protocol."""
+    """Scores one task: a method on stored features, under a protocol."""
 
     dataset: Dataset
     method: Method

@@ -1,1 +1,1 @@
-"""What every program has: files, settings, downloads, processes. Knows nothing of the rest of repri."""
+"""Helpers that every program needs: files, settings, downloads, processes. They know nothing of the rest of repri."""

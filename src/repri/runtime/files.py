@@ -11,8 +11,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-import platformdirs
-
 from .errors import RepriError
 
 __all__ = ["atomic", "cache_folder", "check_cache", "check_writable", "new_folder"]
@@ -20,6 +18,8 @@ __all__ = ["atomic", "cache_folder", "check_cache", "check_writable", "new_folde
 
 def cache_folder() -> Path:
     """The folder of the user cache; ``REPRI_CACHE`` overrides it."""
+    import platformdirs  # late: `repri --help` does not need it
+
     try:
         cache = os.environ.get("REPRI_CACHE") or platformdirs.user_cache_dir("repri", appauthor=False)
         return Path(cache).expanduser()

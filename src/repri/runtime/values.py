@@ -28,7 +28,7 @@ def _is_union(kind: Any) -> bool:
 
 
 def describe(kind: Any) -> str:
-    """What a value of a type looks like, in words.
+    """A description of the values of a type, in words.
 
     Example:
         >>> describe(int | None)

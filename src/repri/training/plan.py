@@ -1,4 +1,4 @@
-"""What a run will do. Every mistake is reported here, before the run starts."""
+"""The plan of a run. Every mistake is reported here, before the run starts."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class Plan:
     trainee: Trainee
     """The network."""
     examples: Examples
-    """What it is trained on."""
+    """The images for training."""
     validation: Examples
-    """What it is validated on."""
+    """The images for validation."""
     skipped: list[str]
     """Images that cannot be read, where they may be left out."""
 
@@ -75,7 +75,7 @@ class Plan:
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
     def frozen(self) -> list[tuple[str, FeatureStore, list[Path]]]:
-        """What runs once, before training: its name, the store of its features, and the images."""
+        """The networks that run once, before training: the name, the store of its features, and the images."""
         wanted: dict[int, tuple[str, FeatureStore, list[Path]]] = {}
         for part in (self.examples, self.validation):
             for name, store in (("features", part.features), ("teacher's features", part.teacher)):

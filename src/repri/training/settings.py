@@ -124,7 +124,7 @@ class TeacherSettings:
 
 @dataclass(frozen=True)
 class LossSettings:
-    """What is minimised, and where it is evaluated."""
+    """The objective, and where it is evaluated."""
 
     label_weight: float = 1.0
     """Weight of the cross-entropy; 0: labels are not read, and every image takes part."""

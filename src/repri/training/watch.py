@@ -1,4 +1,4 @@
-"""What a person watches during a run: TensorBoard's curves, if the library is installed, and images of predictions."""
+"""Things that a person watches during a run: TensorBoard curves, if it is installed, and images of predictions."""
 
 from __future__ import annotations
 

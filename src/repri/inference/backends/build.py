@@ -18,7 +18,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-import platformdirs
+from repri.runtime.files import cache_folder
 
 __all__ = ["load_library", "native_status"]
 
@@ -67,8 +67,7 @@ def _load_library() -> tuple[ctypes.CDLL | None, str]:
     source = b"".join(path.read_bytes() for path in (*SOURCES, *HEADERS))
     key = hashlib.sha256(source + repr((compiler, COMMON_FLAGS, FLAG_CHOICES, _processor())).encode()).hexdigest()
     try:
-        cache = os.environ.get("REPRI_CACHE") or platformdirs.user_cache_dir("repri", appauthor=False)
-        folder = Path(cache).expanduser().resolve()
+        folder = cache_folder().resolve()
         path = folder / f"kernel-{key[:16]}.so"
         if path.exists():
             try:

@@ -1,7 +1,7 @@
 """The three protocols, as data."""
 
 import re
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError, fields, replace
 from pathlib import Path
 from typing import get_args, get_type_hints
 
@@ -51,6 +51,15 @@ def test_an_unknown_name():
     with pytest.raises(RepriError, match="There is no protocol named 'offical', did you mean 'official'"):
         get_protocol("offical")
     assert list(PROTOCOLS)[:3] == ["clean", "paper", "official"]
+
+
+def test_others_can_be_added(monkeypatch):
+    monkeypatch.setattr(PROTOCOLS, "_objects", dict(PROTOCOLS._objects))
+    strict = replace(get_protocol("clean"), name="strict", refine="none")
+    PROTOCOLS.register("strict", strict)
+    assert get_protocol("strict") is strict
+    with pytest.raises(RepriError, match="There is no protocol named 'strickt', did you mean 'strict'"):
+        get_protocol("strickt")
 
 
 def test_nobody_compares_names_of_protocols():

@@ -10,24 +10,24 @@ from repri.models.extractors.filters import FilterBank
 
 
 @pytest.fixture(scope="module")
-def found():
+def results():
     return run(photographs(), load_extractor(EXTRACTOR))
 
 
-def test_people_are_found_in_photographs(found):
-    assert len(found) == len(PHOTOS)
-    for task in found:
+def test_people_are_segmented_in_photographs(results):
+    assert len(results) == len(PHOTOS)
+    for task in results:
         assert task.maps["CE + H + KL"].shape == task.query.mask.shape
         assert task.iou["CE + H + KL"] > 0.6
-    assert mean_iou(found)["CE + H + KL"] > 0.7
+    assert mean_iou(results)["CE + H + KL"] > 0.7
 
 
 def test_the_photographs_are_outlined_by_hand():
     for pair in photographs():
-        for picture in pair:
-            assert picture.image.shape[:2] == picture.mask.shape
-            assert 0.2 < (picture.mask == 1).mean() < 0.7
-            assert set(np.unique(picture.mask)) == {0, 1}
+        for item in pair:
+            assert item.image.shape[:2] == item.mask.shape
+            assert 0.2 < (item.mask == 1).mean() < 0.7
+            assert set(np.unique(item.mask)) == {0, 1}
 
 
 def test_textures_are_found_by_filters():
@@ -36,11 +36,11 @@ def test_textures_are_found_by_filters():
     assert means["CE + H + KL"] > means["initial"]
 
 
-def test_the_picture_is_written(found, tmp_path):
-    draw(found[:2], tmp_path / "sub" / "demo.png")
-    with Image.open(tmp_path / "sub" / "demo.png") as picture:
-        assert picture.width > picture.height
-        assert len(set(picture.convert("L").get_flattened_data())) > 50
+def test_the_figure_is_written(results, tmp_path):
+    draw(results[:2], tmp_path / "sub" / "demo.png")
+    with Image.open(tmp_path / "sub" / "demo.png") as figure:
+        assert figure.width > figure.height
+        assert len(set(figure.convert("L").get_flattened_data())) > 50
     assert [p.name for p in (tmp_path / "sub").iterdir()] == ["demo.png"]
 
 

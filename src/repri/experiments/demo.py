@@ -17,6 +17,7 @@ from repri.evaluation.metrics import count_pixels
 from repri.features.extractor import FeatureExtractor, features_of
 from repri.inference import InferenceConfig, infer
 from repri.protocols import get_protocol
+from repri.refine import get_refiner
 from repri.runtime.draw import highlight
 from repri.runtime.files import atomic
 
@@ -96,7 +97,7 @@ def scenes(seeds: Sequence[int] = SEEDS) -> list[Pair]:
 
 
 def run(pairs: Sequence[Pair], extractor: FeatureExtractor) -> list[DemoTask]:
-    """Each pair under each loss, at the query's own size.
+    """Segment each pair under each loss, at the query's own size, refined as :class:`repri.Segmenter` does.
 
     Args:
         pairs: Support images and queries.
@@ -116,7 +117,8 @@ def run(pairs: Sequence[Pair], extractor: FeatureExtractor) -> list[DemoTask]:
             out = infer(shot[None, None], labels[None, None], asked[None], config, valid[None], background=background)
             maps.setdefault("initial", out.initial_probability[0])
             maps[name] = out.probability[0]
-        maps = {name: views[1].restore(p) for name, p in maps.items()}
+        refine = get_refiner(CLEAN.refine)
+        maps = {name: refine(views[1].restore(p)[None], query.image)[0] for name, p in maps.items()}
         truth = torch.from_numpy(query.mask)
         results.append(DemoTask(support, query, maps, {name: iou(p > 0.5, truth) for name, p in maps.items()}))
     return results

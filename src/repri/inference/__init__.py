@@ -10,14 +10,17 @@ if TYPE_CHECKING:
     from .backends.build import native_status
     from .joint import JointResult, infer_joint
     from .labels import true_proportion
+    from .linear import Adapted, adapt
     from .result import InferenceResult, Step
     from .solver import infer, perturbed
 
 __all__ = [
+    "Adapted",
     "InferenceConfig",
     "InferenceResult",
     "JointResult",
     "Step",
+    "adapt",
     "infer",
     "infer_joint",
     "native_status",
@@ -28,6 +31,7 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
+        **dict.fromkeys(("Adapted", "adapt"), ".linear"),
         **dict.fromkeys(("JointResult", "infer_joint"), ".joint"),
         **dict.fromkeys(("InferenceResult", "Step"), ".result"),
         **dict.fromkeys(("infer", "perturbed"), ".solver"),

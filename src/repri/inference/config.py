@@ -115,7 +115,8 @@ class InferenceConfig:
 
         Args:
             name: ``clean``, ``original`` (``clean`` with the authors' classifier), ``trained`` and ``discriminant``
-                (``clean`` for base-trained features), ``paper`` or ``official``.
+                (``clean`` for base-trained features), ``learned`` (for
+                :func:`repri.inference.adapt`), ``paper`` or ``official``.
 
         Returns:
             The settings; :meth:`oracle` and :meth:`without` derive the variants of the paper's tables.
@@ -207,6 +208,7 @@ def _presets() -> dict[str, InferenceConfig]:
         "original": original,
         "trained": clean.replace(background="support", transduction=1.0),
         "discriminant": clean.replace(background="known", transduction=1.0, shots_bias=1.5),
+        "learned": original.replace(background="support", steps=20, lr=0.2, bias_over="none"),
         "paper": original.replace(bias_unit="cosine", prototype="pixels", schedule="paper"),
         "official": original.replace(steps=49, oracle_steps=299, bias_over="all", epsilon=1e-10),
     }

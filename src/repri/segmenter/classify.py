@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -15,10 +16,10 @@ from repri.inference.labels import IGNORE, on_one_grid
 from repri.methods import Episode, Method, RePRI, Support
 
 from .inputs import Known
-from .look import Seen
+from .look import CLEAN, Seen
 from .presence import class_directions, presence_of, similarity
 
-__all__ = ["Answer", "Classifier", "Shots"]
+__all__ = ["Answer", "Classifier", "Shots", "shots_of"]
 
 WHITE = 2.0
 """Length of whitened features beside plain ones of length 1, where several classes are told apart."""
@@ -34,6 +35,12 @@ class Shots:
     """K tensors [r, hₖ, wₖ] of whitened features."""
     labels: tuple[Tensor, ...]
     """K tensors [hₖ, wₖ]: 0 … N and 255, or soft values of one class."""
+
+
+def shots_of(seen: Sequence[Seen], maps: Sequence[np.ndarray], classes: int) -> Shots:
+    """The support of images that were looked at as a whole, and their masks [H, W]."""
+    labels = [s.views[0].labels(m, CLEAN.cell_labels, classes) for s, m in zip(seen, maps, strict=True)]
+    return Shots(tuple(s.features for s in seen), tuple(s.white for s in seen), tuple(labels))
 
 
 @dataclass(frozen=True, eq=False)

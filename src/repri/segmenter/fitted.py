@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,18 @@ from repri.refine import get_refiner
 from repri.runtime.errors import RepriError
 from repri.runtime.parallel import parallel
 
+from .blend import Choice, blended, weight_for
 from .classify import Answer, Classifier, Shots
 from .inputs import ImageLike, Known, Proportion, as_image, known_proportion, name_of
 from .look import Look
 from .result import Segmentation
+from .textures import Textures
 from .threads import side_by_side
 
 __all__ = ["Fitted"]
+
+LEAST = 0.01
+"""Weight below which an expert is not asked."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +44,10 @@ class Fitted:
     """Refinement of the masks' borders."""
     params: dict[str, Any]
     """Parameters of the segmenter that was fitted."""
+    choice: Choice = Choice()
+    """What was chosen for this support, and why; ``print(fitted.choice)`` says it in one line."""
+    textures: Textures | None = None
+    """The expert on colours and textures, if it has a weight."""
 
     @property
     def shots(self) -> Shots:
@@ -136,13 +145,15 @@ class Fitted:
             except RepriError as error:
                 results[i] = (names[i], error)
         answers = self._answers(list(images.values()), known) if images else []
-        for (i, image), answer in zip(images.items(), answers, strict=True):
-            results[i] = self._result(names[i], image, answer)
+        for (i, image), (answer, weight) in zip(images.items(), answers, strict=True):
+            results[i] = self._result(names[i], image, self._refined(image, answer, weight, known))
         return [result for result in results if result is not None]
 
-    def _answers(self, images: list[np.ndarray], known: Known) -> list[Answer]:
-        """The answer for each image, averaged over scales and mirror images, at its own size."""
+    def _answers(self, images: list[np.ndarray], known: Known) -> list[tuple[Answer, float]]:
+        """The answer of the expert on objects for each image, averaged over scales and mirror images, at its own size;
+        and the weight of the expert on textures."""
         total: list[Answer | None] = [None] * len(images)
+        weights = [0.0] * len(images)
         ways = self.look.ways()
         for scale, mirrored in ways:
             for places in self._batches(images):
@@ -150,11 +161,26 @@ class Fitted:
                 for i, seen, answer in zip(places, queries, self.classifier.answer(queries, known), strict=True):
                     full, before = seen.restore(answer.probability), total[i]
                     if before is None:
+                        weights[i] = weight_for(self.choice, seen, self.shots.white)
                         total[i] = Answer(full, answer.proportion, answer.presence)
                     else:
                         total[i] = Answer(before.probability + full, before.proportion, before.presence)
         whole = [Answer(a.probability / len(ways), a.proportion, a.presence) for a in total if a is not None]
-        return [self.classifier.one_map(answer, known) for answer in whole]
+        return [(self.classifier.one_map(a, known), weight) for a, weight in zip(whole, weights, strict=True)]
+
+    def _refined(self, image: np.ndarray, answer: Answer, weight: float, known: Known) -> Answer:
+        """The answer with refined borders, joined with that of the expert on textures."""
+        probability = get_refiner(self.refine)(answer.probability, image)
+        if self.textures is None or weight < LEAST:
+            return replace(answer, probability=probability)
+        joined = blended(probability, self.textures.logs(image, known.point), weight)
+        proportion = answer.proportion if known.point is not None else joined.mean((1, 2))
+        if known.limits is not None:
+            bounded = proportion.clamp(*known.limits)
+            if not torch.equal(bounded, proportion):
+                logs = self.textures.logs(image, tuple(bounded.tolist()))
+                joined, proportion = blended(probability, logs, weight), bounded
+        return Answer(joined, proportion, answer.presence)
 
     def _batches(self, images: Sequence[np.ndarray]) -> list[list[int]]:
         """Places of the images that are classified together; an image in tiles is a problem of its own."""
@@ -162,7 +188,7 @@ class Fitted:
         return ([whole] if whole else []) + [[i] for i, image in enumerate(images) if self.look.tiled(image)]
 
     def _result(self, name: str, image: np.ndarray, answer: Answer) -> Segmentation:
-        probability = get_refiner(self.refine)(answer.probability, image)
+        probability = answer.probability
         best, winner = probability.max(0)
         threshold = 0.5 if len(self.classes) == 1 else 1 - probability.sum(0)
         mask = torch.where(best > threshold, winner + 1, 0)

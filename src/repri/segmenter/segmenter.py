@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,15 +15,21 @@ from repri.inference import InferenceConfig
 from repri.methods import Method, build_method
 from repri.methods.repri import RePRI
 from repri.models import StitchedExtractor, load_extractor
+from repri.models.extractors.lowlevel import LowLevel
 from repri.refine import get_refiner
 from repri.runtime.errors import RepriError
 
-from .classify import Classifier, Shots
+from .blend import Choice
+from .choose import Compare, choose
+from .classify import Classifier, shots_of
 from .fitted import Fitted
 from .inputs import ImageLike, check_names, load_shots
 from .look import CLEAN, Look
 
 __all__ = ["Segmenter"]
+
+SMALL = LowLevel()
+"""Extractor of the expert on textures."""
 
 
 class Segmenter:
@@ -45,6 +52,9 @@ class Segmenter:
             classifier; None: always as a whole.
         joint: Whether several classes compete in one classifier; else each is fitted on its own, and the most
             probable one wins.
+        auto: Whether the support chooses the weight of the expert on textures and the size (only with the method
+            ``repri``); ``fitted.choice`` says what was chosen. Otherwise there is only the expert on objects.
+        textures: Weight of the expert on textures, 0 to 1, instead of the one that the support would choose.
 
     Example:
         >>> image = np.zeros((64, 64, 3), np.uint8)
@@ -69,10 +79,13 @@ class Segmenter:
         scales: Sequence[float] = (1.0,),
         tile: int | None = None,
         joint: bool = True,
+        auto: bool = True,
+        textures: float | None = None,
     ):
         self.extractor, self.method, self.config = extractor, method, config
         self.size, self.shifts, self.device = size, shifts, device
         self.refine, self.mirror, self.scales, self.tile, self.joint = refine, mirror, scales, tile, joint
+        self.auto, self.textures = auto, textures
         self._loaded: tuple[tuple[Any, ...], FeatureExtractor] | None = None
         self._check()
 
@@ -155,13 +168,17 @@ class Segmenter:
         for n, name in enumerate(names, 1):
             if not any(_shows(mask, n, len(names)) for mask in maps):
                 raise RepriError(f"No mask shows {name!r}: mark it in at least one image.")
-        look = self._look()
+        look, method = self._look(), self.inference
+        choice, textures = Choice(), None
+        if self.textures is not None or (self.auto and isinstance(method, RePRI) and method.name == "repri"):
+            compare = Compare(look, SMALL, images, maps, len(names), method, self.joint, self.refine)
+            choice, textures = choose(compare, self.textures, None if self.size is None else look.size)
+        if choice.size is not None:
+            look = replace(look, size=choice.size)
         seen = [Look(look.extractor, look.size).see(image) for image in images]
-        labels = [s.views[0].labels(m, CLEAN.cell_labels, len(names)) for s, m in zip(seen, maps, strict=True)]
-        shots = Shots(tuple(s.features for s in seen), tuple(s.white for s in seen), tuple(labels))
-        background = look.extractor.background
-        classifier = Classifier(shots, len(names), self.inference, background, self.joint)
-        return Fitted(names, look, classifier, self.refine, self.get_params())
+        shots, background = shots_of(seen, maps, len(names)), look.extractor.background
+        classifier = Classifier(shots, len(names), method, background, self.joint)
+        return Fitted(names, look, classifier, self.refine, self.get_params(), choice, textures)
 
     @classmethod
     def load(
@@ -203,6 +220,8 @@ class Segmenter:
         get_refiner(self.refine)
         if not self.scales or not all(0 < scale < 100 for scale in self.scales):
             raise RepriError(f"scales must be factors above 0, got {tuple(self.scales)}.")
+        if self.textures is not None and not 0 <= self.textures <= 1:
+            raise RepriError(f"textures is a weight between 0 and 1, got {self.textures!r}.")
         if self.config is not None and not isinstance(self.config, (str, Mapping, InferenceConfig)):
             raise RepriError(f"config must be a preset's name, an InferenceConfig or changes, got {self.config!r}.")
 

@@ -1,0 +1,90 @@
+"""The terms of RePRI (Eq. 1) on a linear classifier that another training has made.
+
+:func:`repri.inference.infer` fits its cosine classifier to each task from the start. A classifier that has learned the
+support already is only adapted to the query here: the same cross-entropy, entropy and proportion, a few steps from
+where it is.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from repri.runtime.errors import RepriError
+
+from .backends.passes import safe_log
+from .config import InferenceConfig
+
+__all__ = ["Adapted", "adapt"]
+
+
+class Adapted(NamedTuple):
+    """A classifier after its steps on one query."""
+
+    logits: Tensor
+    """[P, N + 1] of the query's cells, background first."""
+    proportion: Tensor
+    """[N + 1] π: as given, or as estimated last."""
+
+
+def adapt(
+    weight: Tensor,
+    bias: Tensor,
+    support: Tensor,
+    targets: Tensor,
+    query: Tensor,
+    config: InferenceConfig,
+    proportion: Tensor | None = None,
+    shots: int = 1,
+) -> Adapted:
+    """Adapt a linear classifier to one query.
+
+    A step is divided by the mean squared length of the query's features, so that its size does not depend on their
+    scale. With ``config.steps = 0`` the logits are those of the classifier as it is.
+
+    Args:
+        weight: [F, N + 1] of the classifier, background first.
+        bias: [N + 1].
+        support: [M, F] features of labelled cells.
+        targets: [M, N + 1] fractions of each class.
+        query: [P, F] features of the query's cells.
+        config: Steps, step size, weights of the terms; λ_H and λ_KL are transduction / K where they are None.
+        proportion: [N] known proportions of the classes.
+        shots: K.
+
+    Returns:
+        Logits of the query and π.
+
+    Example:
+        >>> weight, bias = torch.tensor([[0.0, 1.0]]), torch.zeros(2)
+        >>> query = torch.tensor([[3.0], [-3.0], [0.5], [-2.0]])
+        >>> config = InferenceConfig.preset("learned").oracle()
+        >>> adapted = adapt(weight, bias, query[:2], torch.eye(2).flip(0), query, config, torch.tensor([0.75]))
+        >>> bool(abs(adapted.logits.softmax(1).mean(0)[1] - 0.75) < 0.05)
+        True
+    """
+    if config.needs_proportion and proportion is None:
+        raise RepriError("These settings need a known proportion: give proportion=.")
+    lambda_h = config.transduction / shots if config.lambda_h is None else config.lambda_h
+    lambda_kl = config.transduction / shots if config.lambda_kl is None else config.lambda_kl
+    updates = config.reestimations() if proportion is None and config.lambda_kl != 0 else frozenset()
+    pi = None if proportion is None else torch.cat([(1 - proportion.sum())[None], proportion]).to(query)
+    step = config.lr / query.square().sum(1).mean().clamp_min(1e-12)
+    for t in range(config.steps):
+        if t == min(updates, default=None):
+            lambda_kl += config.kl_increase
+        p = torch.addmm(bias, query, weight).softmax(1)
+        marginal = p.mean(0)
+        if pi is None or t in updates:
+            pi = marginal
+        inner = -lambda_h * safe_log(p) + lambda_kl * (safe_log(marginal) - safe_log(pi))
+        g_query = p * (inner - (p * inner).sum(1, keepdim=True)) / len(query)
+        g_support = (torch.addmm(bias, support, weight).softmax(1) * targets.sum(1, keepdim=True) - targets) / len(
+            support
+        )
+        weight = weight - step * (query.mT @ g_query + support.mT @ g_support)
+        bias = bias - config.lr * (g_query.sum(0) + g_support.sum(0))
+    logits = torch.addmm(bias, query, weight)
+    return Adapted(logits, logits.softmax(1).mean(0) if pi is None else pi)

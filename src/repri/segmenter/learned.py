@@ -1,0 +1,131 @@
+"""A small network that learns from every labelled cell of the support.
+
+The cosine classifier of RePRI has one direction for each class. That is right for features of a large network, in which
+kinds of objects are separated already, and too weak for colours and textures, of which one class may have several. The
+network here has two hidden layers and is trained with cross-entropy until it fits the support. Several networks with
+different starts are trained at once; their mean logits are the answer. The mean is a linear classifier on the joined
+last hidden layers, so :func:`repri.inference.adapt` can add the terms of RePRI for each query.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+__all__ = ["Learned", "LearnSettings", "learn"]
+
+LIMIT = 5.0
+"""Standardised features are cut off at this many standard deviations, so that unseen values do not decide alone."""
+WARM_UP = 20
+"""Steps over which the learning rate rises."""
+
+
+@dataclass(frozen=True)
+class LearnSettings:
+    """How the network is trained."""
+
+    hidden: int = 48
+    """Units of each hidden layer."""
+    members: int = 4
+    """Number of networks that are averaged."""
+    steps: int = 250
+    """Number of steps."""
+    lr: float = 4e-3
+    """Learning rate at its highest; it rises during the first steps and then falls to 0."""
+    decay: float = 1e-3
+    """Weight decay."""
+    batch: int = 1024
+    """Cells of a step."""
+    seed: int = 0
+    """Seed of the weights and batches."""
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A trained classifier of cells."""
+
+    mean: Tensor
+    """[C] of the support's features."""
+    scale: Tensor
+    """[C] one divided by their standard deviations."""
+    first: Tensor
+    """[C + 1, F] weights and biases of the first layers of all members, side by side."""
+    second: Tensor
+    """[members, H + 1, H] of the second layers."""
+    weight: Tensor
+    """[F, N + 1] of the last layers, divided by the number of members."""
+    bias: Tensor
+    """[N + 1]."""
+
+    def hidden(self, rows: Tensor) -> Tensor:
+        """[M, C] features of cells → [M, F] values of the last hidden layers."""
+        x = ((rows.float() - self.mean) * self.scale).clamp_(-LIMIT, LIMIT)
+        h = torch.addmm(self.first[-1], x, self.first[:-1]).relu_()
+        parts = h.unflatten(1, (len(self.second), -1)).movedim(1, 0)  # [members, M, H]
+        out = torch.baddbmm(self.second[:, -1:], parts, self.second[:, :-1]).relu_()
+        return out.movedim(0, 1).flatten(1)
+
+    def shifted(self, by: Tensor) -> Learned:
+        """The same classifier with [N + 1] added to its biases."""
+        return replace(self, bias=self.bias + by)
+
+    def logits(self, rows: Tensor) -> Tensor:
+        """[M, C] features of cells → [M, N + 1], background first."""
+        return torch.addmm(self.bias, self.hidden(rows), self.weight)
+
+
+def learn(rows: Tensor, labels: Tensor, classes: int, settings: LearnSettings | None = None) -> Learned:
+    """Train the network.
+
+    Args:
+        rows: [M, C] features of labelled cells.
+        labels: [M] class ids 0 … N, or [M, N + 1] fractions of each class.
+        classes: N.
+        settings: How it is trained.
+
+    Returns:
+        The trained classifier.
+
+    Example:
+        >>> rows = torch.rand(500, 3)
+        >>> labels = (rows[:, 0] > 0.5).long()
+        >>> learned = learn(rows, labels, 1)
+        >>> bool((learned.logits(rows).argmax(1) == labels).float().mean() > 0.95)
+        True
+    """
+    cfg = settings or LearnSettings()
+    rows = rows.float()
+    mean, scale = rows.mean(0), 1 / rows.std(0, correction=0).clamp_min(1e-6)
+    x = ((rows - mean) * scale).clamp_(-LIMIT, LIMIT)
+    targets = labels if labels.ndim == 2 else F.one_hot(labels.long(), classes + 1)
+    targets = targets.float()
+    g = torch.Generator().manual_seed(cfg.seed)
+    sizes = ((x.shape[1], cfg.hidden), (cfg.hidden, cfg.hidden), (cfg.hidden, classes + 1))
+    layers = [torch.randn(cfg.members, i + 1, o, generator=g) * (2 / i) ** 0.5 for i, o in sizes]
+    for layer, gain in zip(layers, (1.0, 1.0, 0.3), strict=True):
+        layer *= gain
+        layer[:, -1] = 0
+        layer.requires_grad_()
+    optimiser = torch.optim.AdamW(layers, lr=cfg.lr, weight_decay=cfg.decay)
+    for step in range(cfg.steps):
+        optimiser.param_groups[0]["lr"] = cfg.lr * min(1.0, (step + 1) / WARM_UP) * (1 - step / cfg.steps)
+        picked = torch.randint(len(x), (cfg.members, cfg.batch), generator=g)
+        values = x[picked]
+        for i, layer in enumerate(layers):
+            values = torch.baddbmm(layer[:, -1:], values.relu() if i else values, layer[:, :-1])
+        loss = F.cross_entropy(values.flatten(0, 1), targets[picked].flatten(0, 1))
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    first, second, last = (layer.detach() for layer in layers)
+    return Learned(
+        mean,
+        scale,
+        first.movedim(0, 1).flatten(1).contiguous(),
+        second,
+        last[:, :-1].flatten(0, 1) / cfg.members,
+        last[:, -1].mean(0),
+    )

@@ -1,0 +1,188 @@
+"""The expert on colours and textures: a small network that has learned from cells of two pixels.
+
+It knows no kinds of objects, and needs none where the queries look like the support: on microscope images, fields or
+surfaces. :mod:`repri.segmenter.blend` joins it with the expert on objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from repri.features.extractor import FeatureExtractor, features_of
+from repri.features.view import View
+from repri.inference import InferenceConfig, adapt
+from repri.inference.labels import IGNORE
+
+from .copies import resized_mask, varied
+from .learned import Learned, LearnSettings, learn
+from .look import CLEAN
+
+__all__ = ["Sheet", "Textures", "fit_textures", "sheet_of", "sheets_of", "working_scale"]
+
+SIDE, MOST = 640, 1600
+"""Long side of the support at which textures are looked at, and the longest for thin objects and for queries."""
+THIN = 4.0
+"""Pixels that a thin object should be wide at the working size."""
+CELLS = 3000
+"""Cells of each class that are taken from an annotated image; half as many from a varied copy."""
+COPIES = 4
+"""Varied copies of each annotated image, when there are few of them."""
+KEPT = 2000
+"""Support cells on which the cross-entropy is kept during the steps on a query."""
+
+
+class Sheet(NamedTuple):
+    """The small cells of one image."""
+
+    features: Tensor
+    """[C, h, w]."""
+    view: View
+
+    def labelled(self, mask: np.ndarray, classes: int) -> tuple[Tensor, Tensor]:
+        """Features [M, C] of the cells that a mask [H, W] of the image, at any size, labels, and their fractions
+        [M, N + 1] of the classes."""
+        mask = resized_mask(mask, self.view.original)
+        labels = self.view.labels(mask, CLEAN.cell_labels, classes).flatten()
+        known = (labels != IGNORE).nonzero()[:, 0]
+        labels = labels[known]
+        if classes == 1:
+            fractions = torch.stack([1 - labels.float(), labels.float()], 1)
+        else:
+            fractions = F.one_hot(labels.long(), classes + 1).float()
+        return self.features.flatten(1)[:, known].mT, fractions
+
+
+@dataclass(frozen=True, eq=False)
+class Textures:
+    """A fitted expert."""
+
+    extractor: FeatureExtractor
+    scale: float
+    """Factor by which images are resized."""
+    learned: Learned
+    hidden: Tensor
+    """[M, F] support cells at the last hidden layer."""
+    targets: Tensor
+    """[M, N + 1] fractions of the classes in these cells."""
+    shots: int
+    """K."""
+    config: InferenceConfig
+    """Steps on each query."""
+
+    def logs(self, image: np.ndarray, point: tuple[float, ...] | None = None) -> Tensor:
+        """Log-probabilities of the background and the classes.
+
+        Args:
+            image: [H, W, 3] uint8.
+            point: Known proportion of each class.
+
+        Returns:
+            [N + 1, H, W] at the image's own size.
+        """
+        return self.logs_of(sheet_of(self.extractor, image, self.scale), point)
+
+    def logs_of(self, sheet: Sheet, point: tuple[float, ...] | None = None) -> Tensor:
+        """As :meth:`logs`, for an image whose cells are there already."""
+        hidden = self.learned.hidden(sheet.features.flatten(1).mT)
+        config, told = self.config, None
+        if point is not None:
+            config, told = self.config.oracle().replace(lr=self.config.lr), torch.tensor(point)
+        args = (self.learned.weight, self.learned.bias, self.hidden, self.targets, hidden)
+        logits = adapt(*args, config, told, self.shots).logits
+        return sheet.view.restore(logits.mT.unflatten(1, sheet.view.grid.cells)).log_softmax(0)
+
+
+def sheet_of(extractor: FeatureExtractor, image: np.ndarray, scale: float) -> Sheet:
+    """The small cells of an image [H, W, 3] that is resized by a factor."""
+    longest = max(image.shape[:2])
+    size = max(extractor.stride, min(MOST, round(scale * longest)))
+    view = extractor.view((image.shape[0], image.shape[1]), CLEAN.resize, size)
+    return Sheet(features_of(extractor, image, view, CLEAN.precision), view)
+
+
+def sheets_of(
+    extractor: FeatureExtractor, image: np.ndarray, scale: float, copies: int = COPIES, seed: int = 0
+) -> list[Sheet]:
+    """The small cells of an annotated image, then those of its varied copies."""
+    return [sheet_of(extractor, pixels, scale) for pixels in (image, *varied(image, copies, seed))]
+
+
+def working_scale(images: Sequence[np.ndarray], maps: Sequence[np.ndarray]) -> float:
+    """Factor by which images are resized: the support's long side becomes 640 pixels, or more where objects are so thin
+    that they would be lost; images are never enlarged.
+
+    Example:
+        >>> image, mask = np.zeros((1000, 1280, 3), np.uint8), np.zeros((1000, 1280), np.uint8)
+        >>> mask[200:700, 300:900] = 1
+        >>> working_scale([image], [mask])
+        0.5
+        >>> thin = np.zeros_like(mask)
+        >>> thin[:, 500:504] = 1
+        >>> working_scale([image], [thin])
+        1.0
+    """
+    longest = max(max(image.shape[:2]) for image in images)
+    wide = min(_width(mask) for mask in maps)
+    wanted = max(SIDE / longest, THIN / max(wide, 1.0))
+    return min(1.0, wanted, max(SIDE, MOST) / longest)
+
+
+def _width(mask: np.ndarray) -> float:
+    """Mean width in pixels of what a mask shows: twice its area over its border."""
+    shown = (mask > 0) & (mask != IGNORE)
+    border = (shown[1:] != shown[:-1]).sum() + (shown[:, 1:] != shown[:, :-1]).sum()
+    return float(2 * shown.sum() / border) if border else float(max(mask.shape))
+
+
+def fit_textures(
+    extractor: FeatureExtractor,
+    sheets: Sequence[Sequence[Sheet]],
+    maps: Sequence[np.ndarray],
+    classes: int,
+    scale: float,
+    settings: LearnSettings | None = None,
+    config: InferenceConfig | None = None,
+) -> Textures:
+    """Fit the expert.
+
+    Args:
+        extractor: Features of small cells.
+        sheets: For each of K images its own cells, then those of varied copies.
+        maps: K arrays [H, W] with 0 … N and 255, or soft values of one class.
+        classes: N.
+        scale: Factor by which images are resized.
+        settings: How the network is trained.
+        config: Steps on each query; default: the preset ``learned``.
+
+    Returns:
+        The expert.
+    """
+    steps = InferenceConfig.preset("learned") if config is None else config
+    rng, rows, targets, area = np.random.default_rng(0), [], [], torch.zeros(classes + 1)
+    for group, mask in zip(sheets, maps, strict=True):
+        for copy, sheet in enumerate(group):
+            features, fractions = sheet.labelled(mask, classes)
+            if not copy:
+                area += fractions.sum(0)
+            places = _drawn(fractions, CELLS // (2 if copy else 1), rng)
+            rows.append(features[places])
+            targets.append(fractions[places])
+    cells, wanted = torch.cat(rows), torch.cat(targets)
+    learned = learn(cells, wanted, classes, settings)
+    if all((mask != IGNORE).mean() > 0.5 for mask in maps):  # scribbles say nothing about proportions
+        learned = learned.shifted(0.5 * ((area / area.sum()) / wanted.mean(0)).clamp(1e-3, 1e3).log())
+    kept = torch.from_numpy(rng.permutation(len(cells))[:KEPT])
+    return Textures(extractor, scale, learned, learned.hidden(cells[kept]), wanted[kept], len(maps), steps)
+
+
+def _drawn(fractions: Tensor, most: int, rng: np.random.Generator) -> Tensor:
+    """Places of cells: up to ``most`` of each class."""
+    kinds = fractions.argmax(1).numpy()
+    picked = [np.flatnonzero(kinds == n) for n in range(fractions.shape[1])]
+    return torch.from_numpy(np.concatenate([rng.permutation(places)[:most] for places in picked]))

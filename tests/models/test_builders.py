@@ -32,7 +32,7 @@ def test_fingerprints_never_change(name):
 
 
 def test_every_name_is_registered_with_a_line():
-    own = [*DEFAULTS, "distilled", "filters", *WHOLE, *BACKBONES, "hub:", "timm:"]
+    own = [*DEFAULTS, "distilled", "filters", "lowlevel", *WHOLE, *BACKBONES, "hub:", "timm:"]
     assert set(own) <= set(EXTRACTORS)
     assert all(EXTRACTORS.about(name) for name in own)
 

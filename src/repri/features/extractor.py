@@ -125,7 +125,7 @@ class FeatureExtractor(ABC):
         mean, std = (images.new_tensor(v).view(3, 1, 1) for v in (self.rule.mean, self.rule.std))
         with torch.inference_mode():
             features = self._forward((images - mean) / std)
-        return features.clone()  # an ordinary tensor again
+        return features.clone() if features.is_inference() else features  # an ordinary tensor again
 
     @abstractmethod
     def _forward(self, images: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from repri.runtime.errors import RepriError
 
 from .extractors.filters import FilterBank
 from .extractors.headed import HeadedExtractor
+from .extractors.lowlevel import LowLevel
 from .extractors.network import NetworkExtractor
 from .networks.build import BACKBONES, WHOLE, add_head, backbone_of, build_backbone, whole_name
 from .networks.fast import accelerate
@@ -31,6 +32,7 @@ __all__ = [
     "build_distilled",
     "build_filters",
     "build_hub",
+    "build_lowlevel",
     "build_network",
     "build_timm",
     "build_trained",
@@ -61,6 +63,12 @@ def build_distilled(
 def build_filters() -> FeatureExtractor:
     """Build the extractor that needs no weights."""
     return FilterBank()
+
+
+@register_extractor("lowlevel", "colour, edges and texture at several scales, without weights")
+def build_lowlevel(stride: int = 2) -> FeatureExtractor:
+    """Build the extractor of the pixels' own features, which needs no weights."""
+    return LowLevel(stride)
 
 
 def build_network(

@@ -128,7 +128,7 @@ def _print_folder(result: FolderResult) -> None:
     drawn = {(len(o.draws), max(len(scored.hits) for scored in o.draws)) for o in result.outcomes}
     draws, queries = max(drawn)
     title = f"{result.label}: {len(result.folder.items)} annotated images, draws: {draws}, queries in each: {queries}"
-    columns = ("method", "shots", "IoU %", "95 % interval", "std of draws", "fit s", "query s")
+    columns = ("method", "shots", "IoU %", "95 % interval", "std", "fit s", "query s")
     _table(title, columns, rows)
     for line in _curves(result.outcomes):
         typer.echo(line)

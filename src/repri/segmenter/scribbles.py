@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFilter
+from PIL import Image, ImageFilter
 
 from repri.data.io.masks import IGNORE
 
@@ -48,7 +48,8 @@ def _strokes(region: np.ndarray, fraction: float, rng: np.random.Generator) -> n
     target = max(1, round(fraction * region.sum()))
     radius = max(0, min(round(side / 200), int(math.sqrt(target / math.pi) - 0.5)))
     inner = _eroded(region, radius + 1)
-    rows, columns = np.nonzero(inner if inner.any() else region)
+    inner = inner if inner.any() else region
+    rows, columns = np.nonzero(inner)
     marked = np.zeros(region.shape, bool)
     for _ in range(MOST_STROKES):
         missing = target - int(marked.sum())
@@ -78,13 +79,16 @@ def _walk(
 
 def _brushed(path: list[tuple[float, float]], radius: int, shape: tuple[int, ...]) -> np.ndarray:
     """bool [H, W]: a path that is drawn with a round brush."""
-    canvas = Image.new("1", (shape[1], shape[0]))
-    pen = ImageDraw.Draw(canvas)
-    pen.line(path, fill=1, width=2 * radius + 1, joint="curve")
-    for x, y in path:
-        x, y = round(x), round(y)
-        pen.ellipse((x - radius, y - radius, x + radius, y + radius), fill=1)
-    return np.array(canvas)
+    marked = np.zeros(shape, bool)
+    across = np.arange(-radius, radius + 1)
+    disc = [(dx, dy) for dx in across for dy in across if dx * dx + dy * dy <= radius * radius]
+    (x, y), step = np.array(path).T, np.arange(len(path))
+    fine = np.linspace(0, len(path) - 1, max(1, 6 * (len(path) - 1)))
+    columns, rows = (np.interp(fine, step, values).round().astype(int) for values in (x, y))
+    for dx, dy in disc:
+        inside = (columns + dx >= 0) & (columns + dx < shape[1]) & (rows + dy >= 0) & (rows + dy < shape[0])
+        marked[rows[inside] + dy, columns[inside] + dx] = True
+    return marked
 
 
 def _eroded(region: np.ndarray, radius: int) -> np.ndarray:

@@ -25,9 +25,7 @@ def try_folder(
     given: dict[str, Any],
     folders: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="FOLDER...", help="Annotated images in any format that `repri segment --support` takes."
-        ),
+        typer.Argument(metavar="FOLDER", help="Annotated images in any format that `repri segment --support` takes."),
     ],
 ) -> None:
     """Tell how well a few annotated images would segment the others.

@@ -3,10 +3,11 @@
 import numpy as np
 import torch
 import torch.nn.functional as F
+from PIL import Image
 
 from repri.features.extractor import FeatureExtractor, InputRule
 
-__all__ = ["Cells", "build_quick", "noise", "places", "square"]
+__all__ = ["Cells", "annotated_folder", "build_quick", "noise", "places", "square"]
 
 
 def noise(height=40, width=60, seed=0):
@@ -56,3 +57,18 @@ def build_quick():
     cells.name = "quick"
     cells.whitening = lambda features: F.normalize(features.float(), dim=0)
     return cells
+
+
+def annotated_folder(path, images=6, classes=("red",)):
+    """A folder of images of 64×96 with a square of each class, and their masks; returns the folder."""
+    (path / "images").mkdir(parents=True)
+    (path / "masks").mkdir()
+    (path / "classes.txt").write_text("\n".join(classes) + "\n")
+    for i in range(images):
+        image, mask = noise(64, 96, seed=i) // 8 + 100, np.zeros((64, 96), np.uint8)
+        for n, (_, colour) in enumerate(zip(classes, ((220, 30, 30), (30, 30, 220)), strict=False), 1):
+            place = np.s_[8 * ((i + n) % 4) :, 40 * (n - 1) + 4 * (i % 3) :]
+            image[place][:24, :32], mask[place][:24, :32] = colour, n
+        Image.fromarray(image).save(path / "images" / f"{i:02}.png")
+        Image.fromarray(mask).save(path / "masks" / f"{i:02}.png")
+    return path

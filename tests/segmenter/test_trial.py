@@ -154,11 +154,6 @@ def test_each_method_has_a_segmenter(name):
     assert made.method == (name if name not in ("auto", "default") else Segmenter().method)
 
 
-def test_parameters_that_a_segmenter_lacks_are_left_out(monkeypatch):
-    monkeypatch.setitem(trial.PARAMS, "default", {"method": "ce", "no such parameter": 1})
-    assert segmenters("default", build_quick()).method == "ce"
-
-
 def test_an_extractor_that_does_not_exist_is_told_early():
     with pytest.raises(RepriError, match="nowhere"):
         segmenters("default", "nowhere")

@@ -59,6 +59,8 @@ def segment(
     check_writable(folder / "masks" / "x.png")
     with world() as here:
         fitted = _fit(settings, shots)
+        if here.first and fitted.choice.scores:
+            typer.echo(f"Chosen for this support: {fitted.choice}.", err=True)
         results = Results(folder, fitted.classes, settings.write.probabilities, settings.write.overlays)
         todo = _without_support(queries, shots, here.first)
         names = list(todo)
@@ -121,6 +123,8 @@ def _fit(settings: SegmentSettings, shots: AnnotatedShots) -> Fitted:
         scales=settings.look.scales,
         tile=settings.look.tile,
         joint=settings.joint,
+        auto=settings.auto,
+        textures=settings.textures,
         refine=settings.refine or get_protocol("clean").refine,
     )
     return segmenter.fit_maps(shots.images, shots.maps, shots.classes)

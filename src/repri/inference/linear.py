@@ -23,8 +23,10 @@ __all__ = ["Adapted", "adapt"]
 class Adapted(NamedTuple):
     """A classifier after its steps on one query."""
 
-    logits: Tensor
-    """[P, N + 1] of the query's cells, background first."""
+    weight: Tensor
+    """[F, N + 1], background first."""
+    bias: Tensor
+    """[N + 1]."""
     proportion: Tensor
     """[N + 1] π: as given, or as estimated last."""
 
@@ -42,7 +44,7 @@ def adapt(
     """Adapt a linear classifier to one query.
 
     A step is divided by the mean squared length of the query's features, so that its size does not depend on their
-    scale. With ``config.steps = 0`` the logits are those of the classifier as it is.
+    scale. With ``config.steps = 0`` the classifier stays as it is.
 
     Args:
         weight: [F, N + 1] of the classifier, background first.
@@ -55,14 +57,15 @@ def adapt(
         shots: K.
 
     Returns:
-        Logits of the query and π.
+        The adapted classifier and π.
 
     Example:
         >>> weight, bias = torch.tensor([[0.0, 1.0]]), torch.zeros(2)
         >>> query = torch.tensor([[3.0], [-3.0], [0.5], [-2.0]])
-        >>> config = InferenceConfig.preset("learned").oracle()
+        >>> config = InferenceConfig.preset("learned").oracle().replace(lr=0.2)
         >>> adapted = adapt(weight, bias, query[:2], torch.eye(2).flip(0), query, config, torch.tensor([0.75]))
-        >>> bool(abs(adapted.logits.softmax(1).mean(0)[1] - 0.75) < 0.05)
+        >>> before, after = ((query @ w + b).softmax(1).mean(0)[1] for w, b in ((weight, bias), adapted[:2]))
+        >>> bool(abs(after - 0.75) < abs(before - 0.75))
         True
     """
     if config.needs_proportion and proportion is None:
@@ -86,5 +89,6 @@ def adapt(
         )
         weight = weight - step * (query.mT @ g_query + support.mT @ g_support)
         bias = bias - config.lr * (g_query.sum(0) + g_support.sum(0))
-    logits = torch.addmm(bias, query, weight)
-    return Adapted(logits, logits.softmax(1).mean(0) if pi is None else pi)
+    if pi is None:
+        pi = torch.addmm(bias, query, weight).softmax(1).mean(0)
+    return Adapted(weight, bias, pi)

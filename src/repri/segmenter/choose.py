@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from repri.features.extractor import FeatureExtractor
-from repri.inference import InferenceConfig
 from repri.inference.labels import IGNORE
 from repri.methods import Method
 from repri.refine import get_refiner
@@ -37,7 +36,7 @@ CLEARLY = 0.02
 """IoU by which a setting must be better than the default."""
 MARGIN = 0.05
 """Similarity by which a query may be less similar to the support than its images are to each other."""
-QUICK = LearnSettings(members=2, steps=120, hidden=32)
+QUICK = LearnSettings(members=1, steps=120, hidden=32)
 """Training of the networks that are only compared."""
 
 Setting = tuple[float, int]
@@ -105,10 +104,8 @@ class Compare:
         shots = shots_of([self.seen(k, size) for k in part.known], part.maps, len(part.classes))
         background = self.look.extractor.background
         fitted = Classifier(shots, len(part.classes), self.method, background, self.joint)
-        if part.place is None:
-            query = Look(self.look.extractor, size).see(part.image)
-        else:
-            query = self.seen(part.place, size)
+        copy = part.place is None
+        query = Look(self.look.extractor, size).see(part.image) if copy else self.seen(part.place, size)
         nothing = Known(None, None)
         answer = fitted.answer([query], nothing)[0]
         whole = fitted.one_map(replace(answer, probability=query.restore(answer.probability)), nothing)

@@ -14,14 +14,19 @@ from repri.inference import InferenceConfig
 from repri.models.weights.checkpoints import read_tensors, write_tensors
 from repri.runtime.errors import RepriError
 
+from .blend import Choice
 from .classify import Classifier, Shots
+from .learned import Learned
+from .textures import SMALL, Textures
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from .fitted import Fitted
 
 __all__ = ["load_fitted", "save_fitted"]
 
-KEY, FORMAT = "repri-segmenter", 1
+KEY, FORMAT = "repri-segmenter", 2
 
 
 def save_fitted(fitted: Fitted, path: Path) -> None:
@@ -42,7 +47,11 @@ def save_fitted(fitted: Fitted, path: Path) -> None:
         "classes": list(fitted.classes),
         "params": params | {"extractor": params["extractor"] if named else None},
         "extractor": {"name": extractor.name, "identity": extractor.identity},
+        "choice": dataclasses.asdict(fitted.choice),
     }
+    if fitted.textures is not None:
+        more, content["textures"] = _packed(fitted.textures)
+        tensors |= more
     write_tensors(path, tensors, {KEY: json.dumps(content)})
 
 
@@ -57,7 +66,8 @@ def load_fitted(path: Path, extractor: str | Path | FeatureExtractor | None, dev
         if content["format"] != FORMAT:
             raise RepriError(f"{path} was written by another version of repri (format {content['format']}).")
         params, made_with = dict(content["params"]), dict(content["extractor"])
-        classes = tuple(str(name) for name in content["classes"])
+        classes, choice = tuple(str(name) for name in content["classes"]), Choice(**content["choice"])
+        textures = _unpacked(tensors, content["textures"]) if "textures" in content else None
         count = sum(key.startswith("features.") for key in tensors)
         groups = [tuple(tensors[f"{kind}.{k}"] for k in range(count)) for kind in ("features", "white", "labels")]
         _check_params(params)
@@ -75,7 +85,31 @@ def load_fitted(path: Path, extractor: str | Path | FeatureExtractor | None, dev
             "use the extractor that it was made with."
         )
     classifier = Classifier(Shots(*groups), len(classes), segmenter.inference, loaded.background, bool(params["joint"]))
-    return Fitted(classes, segmenter._look(), classifier, segmenter.refine, segmenter.get_params())
+    look = segmenter._look() if choice.size is None else dataclasses.replace(segmenter._look(), size=choice.size)
+    return Fitted(classes, look, classifier, segmenter.refine, segmenter.get_params(), choice, textures)
+
+
+def _packed(textures: Textures) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The expert on textures as tensors and plain values."""
+    tensors = {f"learned.{f.name}": getattr(textures.learned, f.name) for f in dataclasses.fields(Learned)}
+    tensors |= {"support.hidden": textures.hidden, "support.targets": textures.targets}
+    tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    config = dataclasses.asdict(textures.config)
+    return tensors, {
+        "scale": textures.scale,
+        "shots": textures.shots,
+        "config": config,
+        "extractor": textures.extractor.identity,
+    }
+
+
+def _unpacked(tensors: Mapping[str, Tensor], content: Mapping[str, Any]) -> Textures:
+    learned = Learned(**{field.name: tensors[f"learned.{field.name}"] for field in dataclasses.fields(Learned)})
+    if content["extractor"] != SMALL.identity:
+        raise RepriError("The file was written by another version of repri, whose textures differ: fit again.")
+    config = InferenceConfig(**content["config"])
+    support = (tensors["support.hidden"], tensors["support.targets"], int(content["shots"]))
+    return Textures(SMALL, float(content["scale"]), learned, *support, config)
 
 
 def _check_params(params: Mapping[str, Any]) -> None:

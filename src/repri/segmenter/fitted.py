@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ class Fitted:
     """Refinement of the masks' borders."""
     params: dict[str, Any]
     """Parameters of the segmenter that was fitted."""
-    choice: Choice = Choice()
+    choice: Choice = field(default_factory=Choice)
     """What was chosen for this support, and why; ``print(fitted.choice)`` says it in one line."""
     textures: Textures | None = None
     """The expert on colours and textures, if it has a weight."""

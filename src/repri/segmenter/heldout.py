@@ -58,7 +58,7 @@ def held_out(images: Sequence[np.ndarray], maps: Sequence[np.ndarray], classes: 
 def _with_classes(part: HeldOut, classes: int) -> Iterator[HeldOut]:
     """The part with the classes that its known maps show, numbered anew; nothing if there are none."""
     if classes == 1:
-        soft = [((m > 0) & (m != IGNORE)).any() and ((m == 0)).any() for m in part.maps]
+        soft = [((m > 0) & (m != IGNORE)).any() and (m == 0).any() for m in part.maps]
         truth = np.where(part.truth == IGNORE, IGNORE, part.truth > 0.5).astype(np.uint8)
         if any(soft):
             yield part._replace(truth=truth, classes=(1,))

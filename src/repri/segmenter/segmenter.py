@@ -15,7 +15,6 @@ from repri.inference import InferenceConfig
 from repri.methods import Method, build_method
 from repri.methods.repri import RePRI
 from repri.models import StitchedExtractor, load_extractor
-from repri.models.extractors.lowlevel import LowLevel
 from repri.refine import get_refiner
 from repri.runtime.errors import RepriError
 
@@ -25,11 +24,9 @@ from .classify import Classifier, shots_of
 from .fitted import Fitted
 from .inputs import ImageLike, check_names, load_shots
 from .look import CLEAN, Look
+from .textures import SMALL
 
 __all__ = ["Segmenter"]
-
-SMALL = LowLevel()
-"""Extractor of the expert on textures."""
 
 
 class Segmenter:

@@ -64,6 +64,10 @@ class SegmentSettings:
     """Refinement of the masks' borders: guided (default) or none."""
     joint: bool = True
     """Let several classes compete in one classifier; otherwise each class is fitted on its own."""
+    auto: bool = True
+    """Let the support choose the weight of textures and the size; otherwise only objects count."""
+    textures: float | None = None
+    """Weight of textures, 0 to 1, instead of the one that the support would choose."""
     proportion: str | None = None
     """Known proportion of the image that the object covers: 0.1, 0.05-0.2, or cat=0.1,dog=0.2."""
     batch: int = 8

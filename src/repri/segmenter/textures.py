@@ -18,13 +18,16 @@ from repri.features.extractor import FeatureExtractor, features_of
 from repri.features.view import View
 from repri.inference import InferenceConfig, adapt
 from repri.inference.labels import IGNORE
+from repri.models.extractors.lowlevel import LowLevel
 
 from .copies import resized_mask, varied
 from .learned import Learned, LearnSettings, learn
 from .look import CLEAN
 
-__all__ = ["Sheet", "Textures", "fit_textures", "sheet_of", "sheets_of", "working_scale"]
+__all__ = ["SMALL", "Sheet", "Textures", "fit_textures", "sheet_of", "sheets_of", "working_scale"]
 
+SMALL = LowLevel()
+"""Extractor of small cells."""
 SIDE, MOST = 640, 1600
 """Long side of the support at which textures are looked at, and the longest for thin objects and for queries."""
 THIN = 4.0
@@ -33,8 +36,8 @@ CELLS = 3000
 """Cells of each class that are taken from an annotated image; half as many from a varied copy."""
 COPIES = 4
 """Varied copies of each annotated image, when there are few of them."""
-KEPT = 2000
-"""Support cells on which the cross-entropy is kept during the steps on a query."""
+KEPT = 4000
+"""Cells of the support, and about as many of a query, that the steps on a query look at."""
 
 
 class Sheet(NamedTuple):
@@ -93,8 +96,10 @@ class Textures:
         config, told = self.config, None
         if point is not None:
             config, told = self.config.oracle().replace(lr=self.config.lr), torch.tensor(point)
-        args = (self.learned.weight, self.learned.bias, self.hidden, self.targets, hidden)
-        logits = adapt(*args, config, told, self.shots).logits
+        few = hidden[:: max(1, len(hidden) // KEPT)]  # enough cells for a step
+        args = (self.learned.weight, self.learned.bias, self.hidden, self.targets, few)
+        adapted = adapt(*args, config, told, self.shots)
+        logits = torch.addmm(adapted.bias, hidden, adapted.weight)
         return sheet.view.restore(logits.mT.unflatten(1, sheet.view.grid.cells)).log_softmax(0)
 
 

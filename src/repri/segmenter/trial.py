@@ -61,9 +61,7 @@ def segmenters(name: str, extractor: Any = "default") -> Segmenter:
     Returns:
         The segmenter, whose extractor and method are known to exist.
     """
-    known = Segmenter().get_params()
-    params = {"extractor": extractor, **PARAMS[name]}
-    segmenter = Segmenter(**{key: value for key, value in params.items() if key in known})
+    segmenter = Segmenter(**{"extractor": extractor, **PARAMS[name]})
     _ = segmenter.inference  # loads the extractor, so that mistakes are told early and no fit is timed with it
     return segmenter
 

@@ -18,7 +18,7 @@ from repri.inference.labels import IGNORE
 from repri.methods import Method
 from repri.refine import get_refiner
 
-from .blend import ALIKE, Choice, alike, blended
+from .blend import ALIKE, SOFT, STEP, USUAL, Choice, blended, likeness
 from .classify import Classifier, shots_of
 from .heldout import HeldOut, held_out
 from .inputs import Known
@@ -30,12 +30,16 @@ __all__ = ["Compare", "choose"]
 
 WEIGHTS = (0.0, 0.3, 0.5, 0.7, 0.85)
 """Weights of the expert on textures; the expert on objects has the rest."""
+WEIGHTS_OF_ONE = (0.0, 0.5, 0.7)
+"""The same with a single annotated image, whose halves are more alike than images are."""
 LARGER = 1.42
 """Factor of the larger size, for which the network takes twice as long."""
 CLEARLY = 0.02
 """IoU by which a setting must be better than the default."""
 MARGIN = 0.05
-"""Similarity by which a query may be less similar to the support than its images are to each other."""
+"""Likeness by which a query may be less like the support than its images are like each other."""
+MOST = 2.0
+"""Most steps of likeness that the gain on the halves of a single image counts for."""
 QUICK = LearnSettings(members=1, steps=120, hidden=32)
 """Training of the networks that are only compared."""
 
@@ -109,7 +113,7 @@ class Compare:
         nothing = Known(None, None)
         answer = fitted.answer([query], nothing)[0]
         whole = fitted.one_map(replace(answer, probability=query.restore(answer.probability)), nothing)
-        return get_refiner(self.refine)(whole.probability, part.image), alike(query, shots.white)
+        return get_refiner(self.refine)(whole.probability, part.image), likeness(query, shots.white)
 
 
 def choose(compare: Compare, weight: float | None = None, size: int | None = None) -> tuple[Choice, Textures | None]:
@@ -123,24 +127,30 @@ def choose(compare: Compare, weight: float | None = None, size: int | None = Non
     Returns:
         The choice, and the expert on textures if it has a weight.
     """
-    own = compare.look.size
-    weights = WEIGHTS if weight is None else (weight,)
+    own, single = compare.look.size, len(compare.images) == 1
+    weights = (WEIGHTS_OF_ONE if single else WEIGHTS) if weight is None else (weight,)
     sizes = (own, round(LARGER * own)) if size is None else (size,)
     counts: dict[Setting, np.ndarray] = {}
-    lowest = ALIKE + MARGIN
+    alike = []
     for part in held_out(compare.images, compare.maps, compare.classes):
         logs = compare.textures(part)
         for side in sizes:
-            objects, similar = compare.objects(part, side)
-            lowest = min(lowest, similar) if part.place is not None else lowest
+            objects, like = compare.objects(part, side)
+            alike.append(like)
             for w in weights:
-                found = _counts(blended(objects, logs, w), part, compare.classes)
-                counts[w, side] = counts.get((w, side), 0) + found
+                counts[w, side] = counts.get((w, side), 0) + _counts(blended(objects, logs, w), part, compare.classes)
     scores = {setting: _iou(count) for setting, count in counts.items()}
     best = _best(scores, (weights[0], sizes[0]))
+    if weight is not None:
+        limit = -1.0  # it counts for every query
+    elif single and scores:
+        gain = (scores[best] - scores[weights[0], sizes[0]] - USUAL) / STEP
+        limit = ALIKE - SOFT * min(MOST, max(-MOST, gain))
+    else:
+        limit = min([ALIKE, *(like - MARGIN for like in alike)])
     named = {f"textures {w:g}, {side} pixels": score for (w, side), score in scores.items()}
-    parts = "each image by the others" if len(compare.images) > 1 else "each half of the image by the other"
-    choice = Choice(best[0], None if best[1] == own else best[1], lowest - MARGIN, named, parts)
+    parts = "each half of the image by the other" if single else "each image by the others"
+    choice = Choice(best[0], None if best[1] == own else best[1], limit, named, parts)
     if choice.weight == 0:
         return choice, None
     return choice, fit_textures(compare.small, compare.sheets, compare.maps, compare.classes, compare.scale)

@@ -204,6 +204,6 @@ def _mean_and_spread(maps: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _resize(maps: Tensor, scale: float, out: Tensor) -> None:
-    """Write maps [C, h, w], interpolated to ``scale`` cells per cell, into ``out`` [C, h′, w′] from the first cell on."""
+    """Interpolate maps [C, h, w] at ``scale`` cells per cell, from the first one on, into ``out`` [C, h′, w′]."""
     size = [out.shape[-2], out.shape[-1]]
     torch.ops.aten.upsample_bilinear2d.out(maps[None], size, False, scale, scale, out=out[None])

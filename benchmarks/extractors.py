@@ -1,11 +1,11 @@
 """Speed of feature extraction on this machine, everything in one run.
 
-    python benchmarks/extractors.py [--threads 2] [--repeats 5] [--compile]
+    python benchmarks/extractors.py [--threads 2] [--repeats 5] [--compile] [--lowlevel]
 
 PSPNet-ResNet-50 at 417² and DINOv2-small at 420², untrained (the speed is the same), and the embedded model: the plain
 eager module, ours, and what share of this machine's matrix-product speed each reaches. A share is computed
 from the multiplications of the plain module, so that skipping work counts as speed; a 1-shot task is
-two images.
+two images. The last line is the speed of the extractor lowlevel, which has no network; --lowlevel prints it alone.
 """
 
 from __future__ import annotations
@@ -60,16 +60,35 @@ def report(name: str, size: int, found: dict[str, float], gflop: float, peak: fl
         )
 
 
+def report_lowlevel(repeats: int) -> None:
+    """Print the speed of the extractor that describes the pixels themselves, at its own size."""
+    extractor, images = load_extractor("lowlevel"), torch.rand(1, 3, 480, 640)
+    seconds = medians({"lowlevel": lambda: extractor.extract(images)}, 4 * repeats)["lowlevel"]
+    print(
+        f"lowlevel         640×480 {1e3 * seconds:30.0f} ms {0.5 / seconds:7.2f} tasks/s {0.3072 / seconds:6.1f} MP/s"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--compile", action="store_true", help="also torch.compile (a minute to start)")
+    parser.add_argument("--lowlevel", action="store_true", help="only the extractor lowlevel")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
+    if options.lowlevel:
+        report_lowlevel(options.repeats)
+        return
     peak = sgemm_gflops()
     print(f"{options.threads} threads, sgemm {peak:.0f} GFLOP/s, float32, one image at a time\n")
 
+    report_networks(options.repeats, options.compile, peak)
+    report_lowlevel(options.repeats)
+
+
+def report_networks(repeats: int, compile: bool, peak: float) -> None:
+    """Print the speed of each network."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         extractor = load_extractor("pspnet-resnet50")
@@ -84,11 +103,11 @@ def main() -> None:
         "eager": lambda: plain(extractor.network, images),
         "ours": lambda: extractor.extract(images),
     }
-    if options.compile:
+    if compile:
         compiled = torch.compile(extractor.run)
         methods["ours, torch.compile"] = lambda: plain(compiled, images)
     gflop = count_gflop(extractor.network, images)
-    report(f"PSPNet-R50 {gflop:.0f}G", 417, medians(methods, options.repeats), gflop, peak)
+    report(f"PSPNet-R50 {gflop:.0f}G", 417, medians(methods, repeats), gflop, peak)
 
     try:
         dino = dinov2_small()
@@ -98,14 +117,14 @@ def main() -> None:
     larger = torch.rand(1, 3, 420, 420)
     gflop = count_gflop(dino, larger)
     methods = {"eager": lambda: plain(dino, larger)}
-    if options.compile:
+    if compile:
         compiled_dino = torch.compile(dino)
         methods["ours, torch.compile"] = lambda: plain(compiled_dino, larger)
-    report(f"DINOv2-S {gflop:.0f}G", 420, medians(methods, options.repeats), gflop, peak)
+    report(f"DINOv2-S {gflop:.0f}G", 420, medians(methods, repeats), gflop, peak)
 
     embedded = load_extractor()
     both = {"dino": lambda: plain(dino, larger), "embedded": lambda: embedded.extract(images)}
-    found = medians(both, options.repeats)
+    found = medians(both, repeats)
     print(
         f"embedded model   417²  {1e3 * found['embedded']:31.0f} ms {0.5 / found['embedded']:7.2f} tasks/s"
         f" {found['dino'] / found['embedded']:6.2f}× as fast as DINOv2-S at 420²"

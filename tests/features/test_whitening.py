@@ -34,3 +34,18 @@ def test_it_is_the_inverse_root_of_the_covariance():
     floored = covariance + 0.1 * covariance.diagonal().mean() * torch.eye(8)
     torch.testing.assert_close((whitening.basis @ whitening.basis.T).double(), floored.inverse(), rtol=1e-4, atol=1e-3)
     assert whitening_of(rows, 3).basis.shape == (8, 3)
+
+
+def test_projections_are_whitened_features_with_their_own_length():
+    draw = torch.Generator().manual_seed(2)
+    whitening = whitening_of(F.normalize(torch.randn(500, 8, generator=draw), dim=1), 5)
+    features = torch.randn(8, 3, 4, generator=draw)
+    projected = whitening.project(features)
+    unit = features[:, 1, 2] / features[:, 1, 2].norm()
+    torch.testing.assert_close(projected[:, 1, 2], whitening.basis.T @ (unit - whitening.mean))
+    torch.testing.assert_close(whitening(features), F.normalize(projected, dim=0))
+    matrix, mean = torch.randn(8, 8, generator=draw), torch.randn(8, generator=draw)
+    mapped = whitening.through(matrix, mean)
+    moved = torch.einsum("dc,chw->dhw", matrix, F.normalize(features, dim=0) - mean[:, None, None])
+    torch.testing.assert_close(mapped.project(moved), projected, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(mapped(moved), F.normalize(mapped.project(moved), dim=0))

@@ -7,7 +7,7 @@ from repri.methods import METHODS, Method, Prediction, Support, build_method
 
 from .make import make_episode
 
-OURS = ("prototype", "ce", "ce_h", "repri", "repri-oracle")
+OURS = ("prototype", "forest", "ce", "ce_h", "repri", "repri-oracle")
 
 
 @pytest.mark.parametrize("preset", ["clean", "official", "paper"])

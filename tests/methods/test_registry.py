@@ -92,6 +92,8 @@ def test_settings_and_mistakes():
         ("repri-oracle", {"delta": "much"}, "delta must be a finite number, got 'much'"),
         ("repri-oracle", {"delta": float("nan")}, "delta must be a finite number, got nan"),
         ("prototype", {"temperature": True}, "temperature must be a finite number above 0, got True"),
+        ("forest", {"trees": 0}, "trees must be an integer of at least 1, got 0"),
+        ("forest", {"depth": 2.5}, "depth must be an integer of at least 1, got 2.5"),
         ("repri", {"needs_proportion": True}, "needs_proportion is what makes an oracle: use the method repri-oracle"),
     ):
         with pytest.raises(RepriError, match=message):

@@ -75,6 +75,24 @@ class FeatureExtractor(ABC):
         """Rows and columns of cells for an input of some height and width."""
         return -(-pixels[0] // self.stride), -(-pixels[1] // self.stride)
 
+    def grid(self, pixels: tuple[int, int]) -> Grid:
+        """Where the cells lie on an input of some height and width."""
+        return Grid.of(self.cells(pixels), pixels, self.stride, self.on_pixels)
+
+    def between(self, features: Tensor, pixels: tuple[int, int], rows: Tensor, columns: Tensor) -> Tensor:
+        """Features between the cells, bilinearly.
+
+        Args:
+            features: [B, C, h, w] features of an input.
+            pixels: Height and width of the input.
+            rows: [m] rows of its pixels, as float.
+            columns: [n] columns of its pixels, as float.
+
+        Returns:
+            [B, C, m, n] features at these places.
+        """
+        return self.grid(pixels).interpolate(features, rows, columns)
+
     def view(
         self, original: tuple[int, int], resize: Resize = "aspect", size: int | None = None, square: bool = False
     ) -> View:
@@ -98,7 +116,7 @@ class FeatureExtractor(ABC):
                 f"set size to {lower} or {upper}."
             )
         content, full = resized(original, resize, size, multiple, square)
-        return View(resize, original, content, full, Grid.of(self.cells(full), full, self.stride, self.on_pixels))
+        return View(resize, original, content, full, self.grid(full))
 
     def extract(self, images: Tensor) -> Tensor:
         """Features of images.

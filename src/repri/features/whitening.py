@@ -30,9 +30,12 @@ class Whitening(NamedTuple):
 
     def __call__(self, features: Tensor) -> Tensor:
         """Features [C, …] → whitened features [r, …], of length 1 at each place."""
+        return F.normalize(self.project(features), dim=0)
+
+    def project(self, features: Tensor) -> Tensor:
+        """Features [C, …] → basisᵀ·(x̂ − mean) [r, …], where x̂ has length 1; the result keeps its own length."""
         unit = F.normalize(features.float().flatten(1), dim=0)
-        white = F.normalize(self.basis.T @ (unit - self.mean[:, None]), dim=0)
-        return white.reshape(-1, *features.shape[1:])
+        return (self.basis.T @ (unit - self.mean[:, None])).reshape(-1, *features.shape[1:])
 
     def through(self, matrix: Tensor, mean: Tensor) -> MappedWhitening:
         """The whitening of features z = A·(x̂ − μ), with A [C, C] and μ [C], where this one is for x̂ = A⁻¹·z + μ."""
@@ -50,8 +53,11 @@ class MappedWhitening(NamedTuple):
 
     def __call__(self, features: Tensor) -> Tensor:
         """Features [C, …] → whitened features [r, …], of length 1 at each place."""
-        white = F.normalize(self.matrix @ features.float().flatten(1) + self.offset[:, None], dim=0)
-        return white.reshape(-1, *features.shape[1:])
+        return F.normalize(self.project(features), dim=0)
+
+    def project(self, features: Tensor) -> Tensor:
+        """Features [C, …] → matrix·x + offset [r, …]; the result keeps its own length."""
+        return (self.matrix @ features.float().flatten(1) + self.offset[:, None]).reshape(-1, *features.shape[1:])
 
 
 def whitening_of(rows: Tensor, rank: int = RANK) -> Whitening:

@@ -6,6 +6,7 @@ from repri.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
     from .base import Episode, Method, Prediction, Support
+    from .forest import Forest
     from .prototype import Prototype
     from .registry import METHODS, build_method, register_method
     from .repri import RePRI
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = [
     "METHODS",
     "Episode",
+    "Forest",
     "Method",
     "Prediction",
     "Prototype",
@@ -27,6 +29,7 @@ __getattr__ = lazy_names(
     {
         **dict.fromkeys(("Episode", "Method", "Prediction", "Support"), ".base"),
         **dict.fromkeys(("METHODS", "build_method", "register_method"), ".registry"),
+        "Forest": ".forest",
         "Prototype": ".prototype",
         "RePRI": ".repri",
     },

@@ -13,7 +13,7 @@ from repri.runtime.registry import Registry
 if TYPE_CHECKING:
     from .base import Method
 
-__all__ = ["METHODS", "build_method", "number", "register_method"]
+__all__ = ["METHODS", "build_method", "number", "register_method", "whole_number"]
 
 METHODS = Registry[Callable[..., "Method"]]("method", "repri.methods")
 
@@ -47,7 +47,7 @@ def build_method(name: str, preset: str = "clean", settings: Mapping[str, Any] |
     """A method with its settings.
 
     Args:
-        name: A registered name, such as ``repri``, ``repri-oracle``, ``ce``, ``ce_h`` or ``prototype``.
+        name: A registered name, such as ``repri``, ``repri-oracle``, ``ce``, ``ce_h``, ``prototype`` or ``forest``.
         preset: Inference preset, for methods that use one.
         settings: Single settings that differ from the preset or from the method's defaults. ``delta`` misleads an
             oracle.
@@ -79,11 +79,25 @@ def number(name: str, value: Any, above: float = -math.inf) -> float:
     return float(value)
 
 
+def whole_number(name: str, value: Any) -> int:
+    """A setting that must be an integer of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise RepriError(f"{name} must be an integer of at least 1, got {value!r}.")
+    return value
+
+
 @register_method("prototype", "nearest mean of the support's foreground and background")
 def _prototype(temperature: float = 20.0) -> Method:
     from .prototype import Prototype
 
     return Prototype(temperature)
+
+
+@register_method("forest", "a random forest on the support's cells, as ilastik and Weka do; needs scikit-learn")
+def _forest(trees: int = 50, depth: int = 15, cells: int = 3000) -> Method:
+    from .forest import Forest
+
+    return Forest(trees, depth, cells)
 
 
 def _register_repri(name: str, about: str, variant: Callable[[Any], Any]) -> None:

@@ -13,7 +13,7 @@ class MethodSettings:
     """The method."""
 
     name: str = "repri"
-    """Method: repri, repri-oracle, ce, ce_h, prototype, or one that another package adds."""
+    """Method: repri, repri-oracle, ce, ce_h, prototype, forest, or one that another package adds."""
     preset: str | None = None
     """Inference preset (clean, original, trained, discriminant, paper, official); default: the one of the protocol, or
     the one that suits the extractor."""

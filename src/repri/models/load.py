@@ -53,7 +53,7 @@ def load_extractor(
               ``compact-efficientnet_lite0``, ``compact-mobilenet_v2``, or a backbone alone (``resnet50`` …);
             - ``hub:facebook/dinov2-small``, ``hub:FOLDER`` or just a folder, through transformers;
             - ``timm:resnet50d``;
-            - ``filters``, which needs no weights;
+            - ``filters`` and ``lowlevel``, which need no weights;
             - a ``.safetensors`` file that ``repri train`` wrote;
             - a ``.yaml`` file that lists several of these under ``parts``, each with its ``weights``, ``layers``,
               ``combine`` and ``shifts``, whose features are concatenated;

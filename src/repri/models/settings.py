@@ -14,7 +14,8 @@ class ExtractorSettings:
 
     name: str | None = None
     """Extractor: default (the embedded model), hub:NAME, timm:NAME, a trained .safetensors file, a .yaml file that
-    joins several, a network such as pspnet-resnet50, or filters. {fold} is replaced by the number of the fold."""
+    joins several, a network such as pspnet-resnet50, lowlevel, or filters. {fold} is replaced by the number of the
+    fold."""
     weights: str | None = None
     """Weights file, or the name of weights that `repri weights get` has fetched. {fold} is replaced by the number of
     the fold."""

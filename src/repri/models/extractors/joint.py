@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from repri.features.extractor import FeatureExtractor, InputRule, fingerprint_of
-from repri.features.grid import Grid
 from repri.runtime.errors import RepriError
 
 from .stitched import StitchedExtractor
@@ -22,6 +21,13 @@ class JointExtractor(FeatureExtractor):
 
     Args:
         parts: The extractors, at least one.
+
+    Example:
+        >>> from repri import load_extractor
+        >>> from repri.models.extractors.scaled import ScaledExtractor
+        >>> joint = JointExtractor([load_extractor("lowlevel"), ScaledExtractor(load_extractor("filters"), 0.5)])
+        >>> joint.extract(torch.rand(1, 3, 32, 48)).shape
+        torch.Size([1, 396, 16, 24])
     """
 
     def __init__(self, parts: Sequence[FeatureExtractor]):
@@ -39,18 +45,19 @@ class JointExtractor(FeatureExtractor):
         """Rows and columns of cells of the first part for an input of some height and width."""
         return self.parts[0].cells(pixels)
 
+    def between(self, features: Tensor, pixels: tuple[int, int], rows: Tensor, columns: Tensor) -> Tensor:
+        """Features between the cells of the first part."""
+        return self.parts[0].between(features, pixels, rows, columns)
+
     def _forward(self, images: Tensor) -> Tensor:
         maps = [part.extract(images) for part in self.parts]  # each with its own normalisation
         pixels = (images.shape[-2], images.shape[-1])
-        rows, columns = self._grid(self.parts[0], maps[0], pixels).places()
+        rows, columns = self.parts[0].grid(pixels).places()
         moved = [
-            self._grid(part, features, pixels).interpolate(features, rows, columns)
+            part.between(features, pixels, rows, columns)
             for part, features in zip(self.parts[1:], maps[1:], strict=True)
         ]
         return torch.cat([maps[0], *(m.to(maps[0].device) for m in moved)], 1)
-
-    def _grid(self, part: FeatureExtractor, features: Tensor, pixels: tuple[int, int]) -> Grid:
-        return Grid.of((features.shape[-2], features.shape[-1]), pixels, part.stride, part.on_pixels)
 
     def coarse(self, times: int) -> FeatureExtractor:
         """An extractor of every ``times``-th cell, if the first part has a cheaper equivalent for that; else this one.

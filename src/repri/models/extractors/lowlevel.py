@@ -1,4 +1,4 @@
-"""Colour, edges and texture of the pixels themselves, at several scales, without weights and sharp to two pixels.
+"""Colour, edges and texture at several scales: no weights, and cells of two pixels.
 
 Trainable segmenters of microscope images, such as ilastik and Weka, use such features. They complement the features of
 a network, which know kinds of objects but have large cells."""
@@ -103,7 +103,7 @@ def _factor(sigma: int) -> int:
 
 
 def _halved(maps: Tensor) -> Tensor:
-    """Means over squares of 2×2: [N, H, W] → [N, ⌈H / 2⌉, ⌈W / 2⌉]; odd sides repeat the last."""
+    """Means over squares of 2×2: [N, H, W] → [N, ⌈H / 2⌉, ⌈W / 2⌉]; the last one of an odd side counts twice."""
     maps = _padded(maps, 0, 2)
     maps = maps[:, ::2] + maps[:, 1::2]
     return (maps[..., ::2] + maps[..., 1::2]).mul_(0.25)
@@ -204,6 +204,6 @@ def _mean_and_spread(maps: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _resize(maps: Tensor, scale: float, out: Tensor) -> None:
-    """Interpolate maps [C, h, w] at ``scale`` cells per cell into ``out`` [C, h′, w′], from the upper left on."""
+    """Interpolate maps [C, h, w] at ``scale`` cells per cell, from the first one on, into ``out`` [C, h′, w′]."""
     size = [out.shape[-2], out.shape[-1]]
     torch.ops.aten.upsample_bilinear2d.out(maps[None], size, False, scale, scale, out=out[None])

@@ -4,6 +4,7 @@ python benchmarks/own_images.py masks    --root data/pascal    borders, mirror i
 python benchmarks/own_images.py weak     --root data/pascal    boxes and scribbles instead of masks
 python benchmarks/own_images.py classes  --root data/pascal    several classes: one classifier or one each
 python benchmarks/own_images.py presence --root data/pascal    is the object there at all? calibration and check
+python benchmarks/own_images.py auto     --root data/pascal    what the support chooses, against the default, paired
 python benchmarks/own_images.py speed    --root data/pascal    against the bare extractor; memory over 1000 images
 
 Tasks are drawn evenly over the 20 classes, the same for every row, each class with the extractor of its fold, which has
@@ -51,7 +52,7 @@ class Case(NamedTuple):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("what", choices=["masks", "weak", "classes", "presence", "speed"])
+    parser.add_argument("what", choices=["masks", "weak", "classes", "presence", "auto", "speed"])
     parser.add_argument("--root", required=True)
     parser.add_argument("--tasks", type=int, default=200)
     parser.add_argument("--shots", type=int, default=1)
@@ -117,15 +118,41 @@ def boundary_f(a: np.ndarray, b: np.ndarray) -> float:
     return 2 * precision * recall / max(precision + recall, 1e-12)
 
 
-def segmenters(extractors: Extractors, **options) -> dict[int, Segmenter]:
+def segmenters(extractors: Extractors, auto: bool = False, **options) -> dict[int, Segmenter]:
     """By class; the same object for classes that share an extractor."""
-    made = {id(extractor): Segmenter(extractor, **options) for extractor in extractors.values()}
+    made = {id(extractor): Segmenter(extractor, auto=auto, **options) for extractor in extractors.values()}
     return {c: made[id(extractor)] for c, extractor in extractors.items()}
 
 
 def one_class(extractors: Extractors, **options) -> Callable[[Case], np.ndarray]:
     of = segmenters(extractors, **options)
     return lambda case: of[case.id].fit_maps(case.images, case.masks, ("object",)).segment(case.query).mask
+
+
+def show_auto(data: Dataset, extractors: Extractors, options) -> None:
+    """mIoU with settings from the support and without, and a 95 % interval of the difference, by a bootstrap over
+    tasks."""
+    plain, auto = segmenters(extractors), segmenters(extractors, auto=True)
+    rows, chosen = [], 0
+    for case in cases(data, options.tasks, options.shots, seed=options.shots):
+        known, truth = case.truth != IGNORE, case.truth == 1
+        fitted = [s[case.id].fit(case.images, case.masks) for s in (plain, auto)]
+        masks = [(f.segment(case.query).mask == 1) & known for f in fitted]
+        rows.append([case.id, *((int((m & truth).sum()), int((m | truth).sum())) for m in masks)])
+        chosen += not np.array_equal(*masks)
+    ids = np.array([row[0] for row in rows])
+    counts = np.array([row[1:] for row in rows], float)  # [tasks, 2, 2]
+
+    def miou(places: np.ndarray) -> np.ndarray:
+        sums = [counts[places][ids[places] == c].sum(0) for c in np.unique(ids[places])]
+        return 100 * np.mean([s[:, 0] / s[:, 1].clip(1) for s in sums], 0)
+
+    draw = np.random.default_rng(0)
+    differences = [np.diff(miou(draw.integers(0, len(rows), len(rows))))[0] for _ in range(1000)]
+    low, high = np.percentile(differences, [2.5, 97.5])
+    before, after = miou(np.arange(len(rows)))
+    print(f"{len(rows)} tasks, {options.shots} shots: {before:.2f} without, {after:.2f} with settings from the support")
+    print(f"difference {after - before:+.2f} ({low:+.2f} … {high:+.2f}); another mask in {chosen} tasks")
 
 
 def show_masks(data: Dataset, extractors: Extractors, options) -> None:
@@ -309,7 +336,7 @@ def show_speed(data: Dataset, extractors: Extractors, options) -> None:
     queries = [data[id].image for id in cats[5:55]]
     loaded = [data.pair(id) for id in cats[:5]]
     masks = [np.where(m == IGNORE, IGNORE, m == cat).astype(np.uint8) for _, m in loaded]
-    fitted = Segmenter(extractor).fit_maps([image for image, _ in loaded], masks, ("cat",))
+    fitted = Segmenter(extractor, auto=False).fit_maps([image for image, _ in loaded], masks, ("cat",))
     images = [data.image(id) for id in cats[5:55]]
     inputs = [extractor.view((image.shape[0], image.shape[1])).pixels(image)[None] for image in images]
     rates = []

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from repri.models.load import EXTRACTORS
-from repri.segmenter.fitted import Fitted
+from repri.segmenter.blend import Choice
 from tests.make import annotated_folder, build_quick
 
 
@@ -57,7 +57,7 @@ def test_several_folders_and_classes(try_it, tmp_path):
 
 
 def test_the_choice_is_printed(try_it, tmp_path, monkeypatch):
-    monkeypatch.setattr(Fitted, "choice", "It took [the] forest.", raising=False)
+    monkeypatch.setattr(Choice, "__str__", lambda choice: "It took [the] forest.")
     done = try_it(annotated_folder(tmp_path / "one", 3), "--methods", "auto", "--draws", 2, "--shots", 1)
     assert "auto, 1 shot: It took [the] forest.\n" in done.out
 

@@ -10,7 +10,7 @@ from PIL import Image
 
 from repri import RepriError, Segmenter
 from repri.segmenter import trial
-from repri.segmenter.fitted import Fitted
+from repri.segmenter.blend import Choice
 from repri.segmenter.trial import (
     Outcome,
     ScoredDraw,
@@ -196,7 +196,7 @@ def test_pixels_without_a_label_do_not_count(tmp_path):
 
 
 def test_the_choice_of_a_segmenter_is_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(Fitted, "choice", "It took the forest.", raising=False)
+    monkeypatch.setattr(Choice, "__str__", lambda choice: "It took the forest.")
     settings = TrialSettings(shots=(1,), draws=1, queries=1)
     folder = read_folder(annotated_folder(tmp_path / "set", 3), settings)
     (draw,) = plan_draws(folder, settings).draws[1]

@@ -15,16 +15,18 @@ from torch import Tensor
 
 from .look import Seen
 
-__all__ = ["ALIKE", "SOFT", "STEP", "USUAL", "Choice", "blended", "likeness", "weight_for"]
+__all__ = ["ALIKE", "SOFT", "STEP", "USUAL", "Choice", "as_logs", "blended", "likeness", "raised", "weight_for"]
 
-ALIKE, SOFT = 0.62, 0.03
+ALIKE, SOFT = 0.56, 0.03
 """Likeness of a query and the support at which textures have half of their weight, and how soft the change is. Two
 photographs of one class of PASCAL have 0.43 (median; 0.66 at the 95th percentile), two images of one microscope, field
 or surface 0.7 to 0.9."""
-USUAL, STEP = 0.2, 0.1
+USUAL, STEP = 0.25, 0.1
 """With a single annotated image: the gain on its halves that says nothing about other images, because it is usual for
 photographs, and the gain beyond it that counts as much as one step of likeness."""
-FLOOR = 1e-4
+RAISE = 3.0
+"""Largest shift of logits by which a class gets more of an image."""
+FLOOR = 0.001
 """Least probability of an expert, so that none has a veto."""
 
 
@@ -38,6 +40,10 @@ class Choice:
     """Long side in pixels at which the expert on objects looks at images; None: its own."""
     alike: float = ALIKE
     """Likeness to the support at which a query gets half of the weight."""
+    offsets: tuple[float, ...] = ()
+    """Number that is added to the log-probability of each class; none: nothing is added."""
+    least: float = 0.0
+    """Least proportion that is expected of the only class: half of the smallest in the support."""
     scores: dict[str, float] = field(default_factory=dict)
     """Setting → IoU on held-out parts of the support."""
     parts: str = ""
@@ -54,13 +60,19 @@ class Choice:
         return f"{joined}: IoU {best:.2f} on {self.parts}, {default:.2f} with the default"
 
 
-def blended(objects: Tensor, textures: Tensor, weight: float) -> Tensor:
+def as_logs(probability: Tensor) -> Tensor:
+    """Probabilities [N, …] of the classes → log-probabilities [N + 1, …], background first."""
+    return torch.cat([1 - probability.sum(0, keepdim=True), probability]).clamp_min(FLOOR).log()
+
+
+def blended(objects: Tensor, textures: Tensor | None, weight: float, offsets: Sequence[float] = ()) -> Tensor:
     """Probabilities of two experts together: the normalised product of powers.
 
     Args:
         objects: [N, H, W] probabilities of the classes.
-        textures: [N + 1, H, W] log-probabilities, background first.
+        textures: [N + 1, H, W] log-probabilities, background first; None: they are not asked.
         weight: Power of the second.
+        offsets: [N] numbers that are added to the log-probabilities of the classes.
 
     Returns:
         [N, H, W] probabilities of the classes.
@@ -69,8 +81,35 @@ def blended(objects: Tensor, textures: Tensor, weight: float) -> Tensor:
         >>> blended(torch.tensor([[[0.5]]]), torch.tensor([0.2, 0.8]).log()[:, None, None], 1.0)
         tensor([[[0.8000]]])
     """
-    every = torch.cat([1 - objects.sum(0, keepdim=True), objects]).clamp_min(FLOOR).log()
-    return ((1 - weight) * every + weight * textures.clamp_min(math.log(FLOOR))).softmax(0)[1:]
+    if textures is None and not offsets:
+        return objects
+    logs = as_logs(objects)
+    if textures is not None:
+        logs = (1 - weight) * logs + weight * textures.clamp_min(math.log(FLOOR))
+    if offsets:
+        logs = logs + torch.tensor([0.0, *offsets])[:, None, None]
+    return logs.softmax(0)[1:]
+
+
+def raised(probability: Tensor, least: float) -> Tensor:
+    """Probabilities of one class that are at least 0.5 in some part of the image, as far as a small shift of their
+    logits can do that: an image in which nothing resembles the object stays empty.
+
+    Args:
+        probability: [1, H, W].
+        least: The least part of the image.
+
+    Returns:
+        [1, H, W].
+
+    Example:
+        >>> raised(torch.tensor([[[0.2, 0.2, 0.01, 0.01]]]), 0.5).round(decimals=2)
+        tensor([[[0.5000, 0.5000, 0.0400, 0.0400]]])
+    """
+    values = probability.flatten()
+    lowest = values.topk(max(1, round(least * len(values)))).values[-1]
+    shift = float((-lowest.logit(1e-6)).clamp(0, RAISE))
+    return (probability.logit(1e-6) + shift).sigmoid() if shift else probability
 
 
 def likeness(query: Seen, support: Sequence[Tensor]) -> float:

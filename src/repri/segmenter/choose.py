@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from repri.inference.labels import IGNORE
 from repri.methods import Method
 from repri.refine import get_refiner
 
-from .blend import ALIKE, SOFT, STEP, USUAL, Choice, blended, likeness
+from .blend import ALIKE, SOFT, STEP, USUAL, Choice, as_logs, likeness
 from .classify import Classifier, shots_of
 from .heldout import HeldOut, held_out
 from .inputs import Known
@@ -28,7 +29,7 @@ from .textures import COPIES, Sheet, Textures, fit_textures, sheet_of, sheets_of
 
 __all__ = ["Compare", "choose"]
 
-WEIGHTS = (0.0, 0.3, 0.5, 0.7, 0.85)
+WEIGHTS = (0.0, 0.5, 0.7, 0.85)
 """Weights of the expert on textures; the expert on objects has the rest."""
 WEIGHTS_OF_ONE = (0.0, 0.5, 0.7)
 """The same with a single annotated image, whose halves are more alike than images are."""
@@ -40,6 +41,10 @@ MARGIN = 0.05
 """Likeness by which a query may be less like the support than its images are like each other."""
 MOST = 2.0
 """Most steps of likeness that the gain on the halves of a single image counts for."""
+PIXELS = 20_000
+"""About as many pixels of a held-out part are compared."""
+OFFSETS = (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0)
+"""What may be added to the log-probability of a class."""
 QUICK = LearnSettings(members=1, steps=120, hidden=32)
 """Training of the networks that are only compared."""
 
@@ -76,7 +81,8 @@ class Compare:
     @cached_property
     def sheets(self) -> list[list[Sheet]]:
         """Small cells of each image and of its varied copies."""
-        return [sheets_of(self.small, image, self.scale, COPIES, k) for k, image in enumerate(self.images)]
+        copies = min(4, max(1, COPIES // len(self.images)))
+        return [sheets_of(self.small, image, self.scale, copies, k) for k, image in enumerate(self.images)]
 
     @cached_property
     def _seen(self) -> dict[tuple[int, int], Seen]:
@@ -95,7 +101,7 @@ class Compare:
     def textures(self, part: HeldOut) -> Tensor:
         """[N + 1, H, W] log-probabilities of a held-out part by the expert on textures."""
         if part.fold not in self._experts:
-            sheets = [self.sheets[k][: 1 + COPIES // 2] for k in part.known]
+            sheets = [self.sheets[k][:3] for k in part.known]
             classes = len(part.classes)
             self._experts[part.fold] = fit_textures(self.small, sheets, part.maps, classes, self.scale, QUICK)
         expert = self._experts[part.fold]
@@ -130,55 +136,114 @@ def choose(compare: Compare, weight: float | None = None, size: int | None = Non
     own, single = compare.look.size, len(compare.images) == 1
     weights = (WEIGHTS_OF_ONE if single else WEIGHTS) if weight is None else (weight,)
     sizes = (own, round(LARGER * own)) if size is None else (size,)
-    counts: dict[Setting, np.ndarray] = {}
-    alike = []
-    for part in held_out(compare.images, compare.maps, compare.classes):
-        logs = compare.textures(part)
-        for side in sizes:
-            objects, like = compare.objects(part, side)
-            alike.append(like)
-            for w in weights:
-                counts[w, side] = counts.get((w, side), 0) + _counts(blended(objects, logs, w), part, compare.classes)
-    scores = {setting: _iou(count) for setting, count in counts.items()}
-    best = _best(scores, (weights[0], sizes[0]))
+    pixels = [_pixels(compare, part, sizes) for part in held_out(compare.images, compare.maps, compare.classes)]
+    settings = [(w, side) for side in sizes for w in weights] if pixels else []
+    scores = {setting: _score(pixels, setting) for setting in settings}
+    if not single:  # textures may claim too much or too little, which offsets will mend
+        for w, side in settings:
+            trials = [_score(pixels, (w, side), [step] * compare.classes) for step in OFFSETS] if w else [0.0]
+            scores[w, side] = max(scores[w, side], *trials, 0.0)
+    default = (weights[0], sizes[0])
+    best = _best(scores, default)
+    offsets: tuple[float, ...] = ()
+    if not single and pixels and (compare.classes > 1 or best[0] > 0):
+        offsets = _offsets(pixels, best, _score(pixels, best))
     if weight is not None:
         limit = -1.0  # it counts for every query
     elif single and scores:
-        gain = (scores[best] - scores[weights[0], sizes[0]] - USUAL) / STEP
+        gain = (scores[best] - scores[default] - USUAL) / STEP
         limit = ALIKE - SOFT * min(MOST, max(-MOST, gain))
     else:
-        limit = min([ALIKE, *(like - MARGIN for like in alike)])
+        limit = min([ALIKE, *(like - MARGIN for part in pixels for like in part.alike)])
     named = {f"textures {w:g}, {side} pixels": score for (w, side), score in scores.items()}
+    if offsets:
+        named["with offsets"] = _score(pixels, best, offsets)
     parts = "each half of the image by the other" if single else "each image by the others"
-    choice = Choice(best[0], None if best[1] == own else best[1], limit, named, parts)
+    choice = Choice(best[0], None if best[1] == own else best[1], limit, offsets, _least(compare), named, parts)
     if choice.weight == 0:
         return choice, None
     return choice, fit_textures(compare.small, compare.sheets, compare.maps, compare.classes, compare.scale)
 
 
+class Pixels(NamedTuple):
+    """Some pixels of a held-out part, and what the experts say about them."""
+
+    objects: dict[int, Tensor]
+    """Size → [N + 1, M] log-probabilities of the expert on objects; −∞ for classes that were not known."""
+    textures: Tensor
+    """[N + 1, M] log-probabilities of the expert on textures."""
+    truth: Tensor
+    """[M] true ids."""
+    compared: Tensor
+    """bool [N]: classes that were known."""
+    alike: tuple[float, ...]
+    """How much the part is like the rest, at each size."""
+
+
+def _pixels(compare: Compare, part: HeldOut, sizes: Sequence[int]) -> Pixels:
+    places = np.flatnonzero(part.truth != IGNORE)
+    places = torch.from_numpy(places[:: max(1, len(places) // PIXELS)])
+    rows = torch.tensor([0, *part.classes])
+
+    def every(logs: Tensor) -> Tensor:
+        out = torch.full((compare.classes + 1, len(places)), -torch.inf)
+        out[rows] = logs.flatten(1)[:, places]
+        return out
+
+    answers = {size: compare.objects(part, size) for size in sizes}
+    objects = {size: every(as_logs(probability)) for size, (probability, _) in answers.items()}
+    known = torch.zeros(compare.classes, dtype=torch.bool)
+    known[rows[1:] - 1] = True
+    truth = rows[torch.from_numpy(part.truth.reshape(-1).astype(np.int64))[places]]
+    return Pixels(objects, every(compare.textures(part)), truth, known, tuple(like for _, like in answers.values()))
+
+
+def _score(pixels: Sequence[Pixels], setting: Setting, offsets: Sequence[float] = ()) -> float:
+    """Mean over the classes of ΣI / ΣU over the held-out parts; classes that were never compared are left out."""
+    weight, size = setting
+    hits, unions = 0.0, 0.0
+    for part in pixels:
+        logs = (1 - weight) * part.objects[size] + weight * part.textures
+        if offsets:
+            logs = logs + torch.tensor([0.0, *offsets])[:, None]
+        mask = logs.nan_to_num(nan=-torch.inf, neginf=-torch.inf).argmax(0)
+        ids = torch.arange(1, len(part.compared) + 1)[:, None]
+        ours, theirs = mask == ids, part.truth == ids
+        hits = hits + (ours & theirs).sum(1) * part.compared
+        unions = unions + (ours | theirs).sum(1) * part.compared
+    hits, unions = torch.as_tensor(hits), torch.as_tensor(unions)
+    shown = unions > 0
+    return float((hits[shown] / unions[shown]).mean()) if shown.any() else 0.0
+
+
+def _least(compare: Compare) -> float:
+    """Half of the smallest proportion of a single class in the support; 0 for scribbles, which tell none."""
+    if compare.classes > 1 or any((mask == IGNORE).mean() > 0.5 for mask in compare.maps):
+        return 0.0
+    return min(float(mask[mask != IGNORE].mean()) for mask in compare.maps) / 2
+
+
 def _best(scores: dict[Setting, float], default: Setting) -> Setting:
-    """The best setting, if it is clearly better than the default. A larger size takes longer, so it must be clearly
-    better than the best of the own size."""
+    """The best setting, if it is clearly better than the default. Of two weights that are nearly as good, it is the
+    larger one, because the expert on objects is often sure of itself where it is wrong. A larger size takes longer, so it must be clearly
+    better than the best of the own size, twice over."""
     if not scores:
         return default
+    scores = {setting: score + CLEARLY * setting[0] for setting, score in scores.items()}
     own = {setting: score for setting, score in scores.items() if setting[1] == default[1]}
     best, larger = max(own, key=own.__getitem__), max(scores, key=scores.__getitem__)
     best = best if own[best] > own[default] + CLEARLY else default
-    return larger if scores[larger] > scores[best] + CLEARLY else best
+    return larger if scores[larger] > scores[best] + 2 * CLEARLY else best
 
 
-def _counts(probability: Tensor, part: HeldOut, classes: int) -> np.ndarray:
-    """[N, 2] intersection and union of each class."""
-    best, winner = probability.max(0)
-    mask = torch.where(best > 1 - probability.sum(0), winner + 1, 0).numpy()
-    out, compared = np.zeros((classes, 2)), part.truth != IGNORE
-    for new, old in enumerate(part.classes, 1):
-        ours, theirs = (mask == new) & compared, part.truth == new
-        out[old - 1] = (ours & theirs).sum(), (ours | theirs).sum()
-    return out
-
-
-def _iou(counts: np.ndarray) -> float:
-    """Mean over the classes that were compared."""
-    shown = counts[:, 1] > 0
-    return float((counts[shown, 0] / counts[shown, 1]).mean()) if shown.any() else 0.0
+def _offsets(pixels: Sequence[Pixels], setting: Setting, score: float) -> tuple[float, ...]:
+    """Numbers that are added to the log-probability of each class, chosen one class after the other, so that a class
+    that claims too much or too little on held-out parts claims less or more; nothing if that is not clearly better."""
+    offsets, best = [0.0] * len(pixels[0].compared), score
+    for _ in range(2):
+        for n in range(len(offsets)):
+            for step in OFFSETS:
+                trial = [*offsets[:n], step, *offsets[n + 1 :]]
+                if (value := _score(pixels, setting, trial)) > best:
+                    offsets, best = trial, value
+    return tuple(offsets) if best > score + CLEARLY else ()

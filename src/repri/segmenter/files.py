@@ -66,7 +66,7 @@ def load_fitted(path: Path, extractor: str | Path | FeatureExtractor | None, dev
         if content["format"] != FORMAT:
             raise RepriError(f"{path} was written by another version of repri (format {content['format']}).")
         params, made_with = dict(content["params"]), dict(content["extractor"])
-        classes, choice = tuple(str(name) for name in content["classes"]), Choice(**content["choice"])
+        classes, choice = tuple(str(name) for name in content["classes"]), _choice(content["choice"])
         textures = _unpacked(tensors, content["textures"]) if "textures" in content else None
         count = sum(key.startswith("features.") for key in tensors)
         groups = [tuple(tensors[f"{kind}.{k}"] for k in range(count)) for kind in ("features", "white", "labels")]
@@ -87,6 +87,10 @@ def load_fitted(path: Path, extractor: str | Path | FeatureExtractor | None, dev
     classifier = Classifier(Shots(*groups), len(classes), segmenter.inference, loaded.background, bool(params["joint"]))
     look = segmenter._look() if choice.size is None else dataclasses.replace(segmenter._look(), size=choice.size)
     return Fitted(classes, look, classifier, segmenter.refine, segmenter.get_params(), choice, textures)
+
+
+def _choice(content: Mapping[str, Any]) -> Choice:
+    return Choice(**{**content, "offsets": tuple(content["offsets"])})
 
 
 def _packed(textures: Textures) -> tuple[dict[str, Tensor], dict[str, Any]]:

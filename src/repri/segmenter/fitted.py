@@ -16,7 +16,7 @@ from repri.refine import get_refiner
 from repri.runtime.errors import RepriError
 from repri.runtime.parallel import parallel
 
-from .blend import Choice, blended, weight_for
+from .blend import Choice, blended, raised, weight_for
 from .classify import Answer, Classifier, Shots
 from .inputs import ImageLike, Known, Proportion, as_image, known_proportion, name_of
 from .look import Look
@@ -171,15 +171,20 @@ class Fitted:
     def _refined(self, image: np.ndarray, answer: Answer, weight: float, known: Known) -> Answer:
         """The answer with refined borders, joined with that of the expert on textures."""
         probability = get_refiner(self.refine)(answer.probability, image)
-        if self.textures is None or weight < LEAST:
+        textures = self.textures if weight >= LEAST else None
+        if textures is None and not self.choice.offsets:
             return replace(answer, probability=probability)
-        joined = blended(probability, self.textures.logs(image, known.point), weight)
+        offsets = self.choice.offsets if known.point is None else ()
+        logs = None if textures is None else textures.logs(image, known.point)
+        joined = blended(probability, logs, weight, offsets)
+        if textures is not None and self.choice.least > 0 and known.point is None:
+            joined = raised(joined, self.choice.least)
         proportion = answer.proportion if known.point is not None else joined.mean((1, 2))
         if known.limits is not None:
             bounded = proportion.clamp(*known.limits)
-            if not torch.equal(bounded, proportion):
-                logs = self.textures.logs(image, tuple(bounded.tolist()))
-                joined, proportion = blended(probability, logs, weight), bounded
+            if textures is not None and not torch.equal(bounded, proportion):
+                joined = blended(probability, textures.logs(image, tuple(bounded.tolist())), weight)
+            proportion = bounded
         return Answer(joined, proportion, answer.presence)
 
     def _batches(self, images: Sequence[np.ndarray]) -> list[list[int]]:

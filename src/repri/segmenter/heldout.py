@@ -18,6 +18,8 @@ __all__ = ["HeldOut", "held_out"]
 
 FOLDS = 3
 """Most parts into which a support is divided."""
+OF_FOLD = 2
+"""Most images of a part that are segmented."""
 
 
 class HeldOut(NamedTuple):
@@ -50,7 +52,7 @@ def held_out(images: Sequence[np.ndarray], maps: Sequence[np.ndarray], classes: 
     folds = min(FOLDS, len(images))
     for fold in range(folds):
         known = tuple(k for k in range(len(images)) if k % folds != fold)
-        for place in range(fold, len(images), folds):
+        for place in range(fold, len(images), folds)[:OF_FOLD]:
             part = HeldOut(fold, known, tuple(maps[k] for k in known), images[place], place, maps[place], ())
             yield from _with_classes(part, classes)
 

@@ -96,8 +96,15 @@ def learn(rows: Tensor, labels: Tensor, classes: int, settings: LearnSettings | 
         >>> bool((learned.logits(rows).argmax(1) == labels).float().mean() > 0.95)
         True
     """
-    cfg = settings or LearnSettings()
-    rows = rows.float()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # so that the sums, and with them the weights, do not depend on the number of threads
+    try:
+        return _learned(rows.float(), labels, classes, settings or LearnSettings())
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _learned(rows: Tensor, labels: Tensor, classes: int, cfg: LearnSettings) -> Learned:
     mean, scale = rows.mean(0), 1 / rows.std(0, correction=0).clamp_min(1e-6)
     x = ((rows - mean) * scale).clamp_(-LIMIT, LIMIT)
     targets = (labels if labels.ndim == 2 else F.one_hot(labels.long(), classes + 1)).float()

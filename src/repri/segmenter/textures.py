@@ -34,8 +34,8 @@ THIN = 4.0
 """Pixels that a thin object should be wide at the working size."""
 CELLS = 3000
 """Cells of each class that are taken from an annotated image; half as many from a varied copy."""
-COPIES = 4
-"""Varied copies of each annotated image, when there are few of them."""
+COPIES = 8
+"""Varied copies of all annotated images together, as far as each has at least one and at most four."""
 KEPT = 4000
 """Cells of the support, and about as many of a query, that the steps on a query look at."""
 
@@ -111,9 +111,7 @@ def sheet_of(extractor: FeatureExtractor, image: np.ndarray, scale: float) -> Sh
     return Sheet(features_of(extractor, image, view, CLEAN.precision), view)
 
 
-def sheets_of(
-    extractor: FeatureExtractor, image: np.ndarray, scale: float, copies: int = COPIES, seed: int = 0
-) -> list[Sheet]:
+def sheets_of(extractor: FeatureExtractor, image: np.ndarray, scale: float, copies: int, seed: int = 0) -> list[Sheet]:
     """The small cells of an annotated image, then those of its varied copies."""
     return [sheet_of(extractor, pixels, scale) for pixels in (image, *varied(image, copies, seed))]
 
@@ -181,7 +179,7 @@ def fit_textures(
     cells, wanted = torch.cat(rows), torch.cat(targets)
     learned = learn(cells, wanted, classes, settings)
     if all((mask != IGNORE).mean() > 0.5 for mask in maps):  # scribbles say nothing about proportions
-        learned = learned.shifted(0.5 * ((area / area.sum()) / wanted.mean(0)).clamp(1e-3, 1e3).log())
+        learned = learned.shifted(0.3 * ((area / area.sum()) / wanted.mean(0)).clamp(1e-3, 1e3).log())
     kept = torch.from_numpy(rng.permutation(len(cells))[:KEPT])
     return Textures(extractor, scale, learned, learned.hidden(cells[kept]), wanted[kept], len(maps), steps)
 

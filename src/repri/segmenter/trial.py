@@ -239,14 +239,13 @@ def run_draw(
         if keep:
             masks.append(_reduced(result.mask))
         start = time.perf_counter()
-    choice = getattr(fitted, "choice", None)
     return ScoredDraw(
         draw,
         np.array(hits),
         np.array(unions),
         fit_s,
         spent / len(draw.queries),
-        None if choice is None else str(choice),
+        str(fitted.choice) if fitted.choice.scores else None,
         tuple(masks),
     )
 

@@ -30,7 +30,7 @@ def extractor(pair):
 
 @pytest.fixture(scope="session")
 def fitted(pair, extractor):
-    return Segmenter(extractor, refine="none").fit(pair[0].image, pair[0].mask)
+    return Segmenter(extractor, refine="none", auto=False).fit(pair[0].image, pair[0].mask)
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ FREE = Known(None, None)
 def test_an_absent_class_leaves_its_pixels_to_the_others(extractor, joint):
     halves = np.repeat(np.array([[1, 2]], np.uint8), 48, 0).repeat(32, 1)
     image = np.random.default_rng(0).integers(0, 255, (48, 64, 3), np.uint8)
-    fitted = Segmenter(extractor, joint=joint).fit_maps([image], [halves], ("cat", "dog"))
+    fitted = Segmenter(extractor, joint=joint, auto=False).fit_maps([image], [halves], ("cat", "dog"))
     told = known_proportion({"cat": 0.2, "dog": 0.2}, fitted.classes)
     claims = torch.tensor([0.4, 0.55])[:, None, None] if joint else torch.tensor([0.9, 0.95])[:, None, None]
     answer = Answer(claims, torch.tensor([0.2, 0.3]), torch.tensor([0.9, 0.2]))
@@ -31,7 +31,7 @@ def test_an_absent_class_leaves_its_pixels_to_the_others(extractor, joint):
 def test_the_likeliest_class_always_stays(extractor):
     halves = np.repeat(np.array([[1, 2]], np.uint8), 48, 0).repeat(32, 1)
     image = np.random.default_rng(0).integers(0, 255, (48, 64, 3), np.uint8)
-    fitted = Segmenter(extractor).fit_maps([image], [halves], ("cat", "dog"))
+    fitted = Segmenter(extractor, auto=False).fit_maps([image], [halves], ("cat", "dog"))
     answer = Answer(torch.tensor([0.4, 0.5])[:, None, None], torch.tensor([0.2, 0.3]), torch.tensor([0.1, 0.2]))
     kept = fitted.classifier.one_map(answer, FREE)
     assert kept.probability[0] == 0
@@ -53,7 +53,7 @@ def test_queries_of_a_batch_have_the_sizes_of_their_own_cells(pair, fitted):
 def test_each_class_against_the_rest_has_a_support_of_its_own(extractor, two_classes):
     images, masks, _, _ = two_classes
     maps = [masks[0], 2 * masks[1]]
-    classifier = Segmenter(extractor, joint=False).fit_maps(images, maps, ("a", "b")).classifier
+    classifier = Segmenter(extractor, joint=False, auto=False).fit_maps(images, maps, ("a", "b")).classifier
     first, second = classifier.supports
     assert set(first.labels[0].unique().tolist()) == {0, 1}
     assert set(first.labels[1].unique().tolist()) == {0}

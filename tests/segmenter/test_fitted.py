@@ -92,7 +92,7 @@ def test_a_known_size_is_kept(pair, fitted):
 
 def test_it_never_changes(pair, extractor):
     image, mask = pair[0].image.copy(), pair[0].mask.copy()
-    segmenter = Segmenter(extractor, refine="none")
+    segmenter = Segmenter(extractor, refine="none", auto=False)
     fitted = segmenter.fit(image, mask)
     expected = fitted.segment(pair[1].image).mask
     for name, value in (("classes", ("x",)), ("refine", "guided"), ("shots", None)):

@@ -27,7 +27,9 @@ def test_evaluation_and_segmenter_count_the_same_pixels(test_data, tmp_path, fol
     for task in tasks.runs[0]:
         images, masks = zip(*(data.pair(id) for id in (*task.support, task.query)), strict=True)
         maps = [np.where(ids == 255, 255, ids == task.class_id).astype(np.uint8) for ids in masks]
-        fitted = Segmenter(extractor, size=SIZE).fit_maps(images[:-1], maps[:-1], [data.classes[task.class_id]])
+        fitted = Segmenter(extractor, size=SIZE, auto=False).fit_maps(
+            images[:-1], maps[:-1], [data.classes[task.class_id]]
+        )
         for refine, counts in counted.items():
             result = replace(fitted, refine=refine).segment(images[-1])
             counts.append(count_pixels(torch.from_numpy(result.mask == 1), torch.from_numpy(maps[-1])))

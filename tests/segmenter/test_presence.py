@@ -55,7 +55,7 @@ def test_a_class_that_is_not_there_is_not_marked():
     (support, query), *_ = photographs()
     scene = scenes([0])[0][0]
     examples = {"person": (support.image, support.mask), "texture": (scene.image, scene.mask)}
-    fitted = Segmenter(size=257).fit(examples)
+    fitted = Segmenter(size=257, auto=False).fit(examples)
     result = fitted.segment(query.image)
     assert result.presences["person"] > 0.5 > result.presences["texture"]
     assert (result.mask == 1).any()
@@ -72,7 +72,7 @@ def test_presence_on_photographs_with_and_without_cats(test_data):
     cats = class_lists(data, index)[cat]
     others = [s.id for s, count in zip(data.samples, index.of(cat), strict=True) if count == 0][::60][:15]
     shots = [data.pair(id) for id in cats[:5]]
-    fitted = Segmenter(refine="none", size=321).fit(
+    fitted = Segmenter(refine="none", size=321, auto=False).fit(
         [image for image, _ in shots], [np.where(mask == 255, 255, mask == cat) for _, mask in shots]
     )
     with_cats, without = (

@@ -34,13 +34,13 @@ def test_the_direction_of_backgrounds_is_used_if_the_extractor_knows_it(pair, ex
     head.fit(moments)
     headed = load_extractor("filters", head=head)
     headed.whitening = lambda features: F.normalize(features.float(), dim=0)
-    segmenter = Segmenter(headed, refine="none")
+    segmenter = Segmenter(headed, refine="none", auto=False)
     assert segmenter.inference.config.background == "known"
     result = segmenter.fit(pair[0].image, pair[0].mask).segment(pair[1].image)
     assert iou(result.mask, pair[1].mask) > 0.6
-    assert Segmenter(headed, config={"preset": "clean", "lr": 0.01}).inference.config.lr == 0.01
-    assert Segmenter(headed, config="clean").inference.config.background == "both"
-    assert Segmenter(headed, config=InferenceConfig(steps=3)).inference.config.steps == 3
+    assert Segmenter(headed, config={"preset": "clean", "lr": 0.01}, auto=False).inference.config.lr == 0.01
+    assert Segmenter(headed, config="clean", auto=False).inference.config.background == "both"
+    assert Segmenter(headed, config=InferenceConfig(steps=3), auto=False).inference.config.steps == 3
     assert Segmenter("filters").inference.config.background == "both"
     with pytest.raises(
         RepriError, match="needs an extractor that knows the direction of backgrounds, and filters does"
@@ -49,16 +49,16 @@ def test_the_direction_of_backgrounds_is_used_if_the_extractor_knows_it(pair, ex
 
 
 def test_any_registered_method_segments(pair, extractor):
-    fitted = Segmenter(extractor, method="prototype", refine="none").fit(pair[0].image, pair[0].mask)
+    fitted = Segmenter(extractor, method="prototype", refine="none", auto=False).fit(pair[0].image, pair[0].mask)
     result = fitted.segment(pair[1].image)
     assert iou(result.mask, pair[1].mask) > 0.4
     assert result.proportion == pytest.approx(result.probability.mean(), abs=0.02)
     with pytest.raises(
         RepriError, match="repri-oracle must be told the true proportion: use repri, and give proportion"
     ):
-        _ = Segmenter(extractor, method="repri-oracle").inference
+        _ = Segmenter(extractor, method="repri-oracle", auto=False).inference
     with pytest.raises(RepriError, match="There is no method named 'repry', did you mean 'repri'"):
-        Segmenter(extractor, method="repry").fit(pair[0].image, pair[0].mask)
+        Segmenter(extractor, method="repry", auto=False).fit(pair[0].image, pair[0].mask)
 
 
 def test_every_kind_of_mask_means_the_same(pair, extractor, fitted, tmp_path):
@@ -77,19 +77,19 @@ def test_every_kind_of_mask_means_the_same(pair, extractor, fitted, tmp_path):
     ]
     expected = fitted.shots.labels[0]
     for kind in kinds:
-        assert torch.equal(Segmenter(extractor).fit(image, kind).shots.labels[0], expected)
+        assert torch.equal(Segmenter(extractor, auto=False).fit(image, kind).shots.labels[0], expected)
 
 
 def test_shots_of_different_sizes(pair, extractor):
     (image, mask), (query, truth) = pair
-    fitted = Segmenter(extractor, refine="none").fit([image, image[:180]], [mask, mask[:180]])
+    fitted = Segmenter(extractor, refine="none", auto=False).fit([image, image[:180]], [mask, mask[:180]])
     assert iou(fitted.segment(query).mask, truth) > 0.5
 
 
 @pytest.mark.parametrize("joint", [True, False])
 def test_several_classes_make_one_map(two_classes, joint):
     images, masks, query, truth = two_classes
-    segmenter = Segmenter("filters", refine="none", joint=joint, size=192)
+    segmenter = Segmenter("filters", refine="none", joint=joint, size=192, auto=False)
     fitted = segmenter.fit({"a": images[0], "b": images[1]}, {"a": masks[0], "b": masks[1]})
     assert fitted.classes == ("a", "b")
     result = fitted.segment(query)
@@ -107,7 +107,7 @@ def test_boxes_and_scribbles(pair, extractor):
     (image, mask), (query, truth) = pair
     rows, columns = np.nonzero(mask.any(1))[0], np.nonzero(mask.any(0))[0]
     box = (columns[0], rows[0], columns[-1] + 1, rows[-1] + 1)
-    segmenter = Segmenter(extractor, refine="none")
+    segmenter = Segmenter(extractor, refine="none", auto=False)
     assert iou(segmenter.fit(image, boxes=box).segment(query).mask, truth) > 0.4
     assert iou(segmenter.fit([image], boxes=[[box]]).segment(query).mask, truth) > 0.4
     scribble = np.full(mask.shape, 255, np.uint8)
@@ -122,7 +122,7 @@ def test_boxes_and_scribbles(pair, extractor):
 )
 def test_other_ways_to_look(pair, extractor, options):
     (image, mask), (query, truth) = pair
-    result = Segmenter(extractor, **{"refine": "none"} | options).fit(image, mask).segment(query)
+    result = Segmenter(extractor, **{"refine": "none", "auto": False} | options).fit(image, mask).segment(query)
     assert result.mask.shape == truth.shape
     assert 0 <= result.probability.min() <= result.probability.max() <= 1
     assert iou(result.mask, truth) > 0.5
@@ -130,7 +130,7 @@ def test_other_ways_to_look(pair, extractor, options):
 
 def test_a_mirror_image_gives_the_mirrored_mask(pair, extractor):
     (image, mask), (query, _) = pair
-    fitted = Segmenter(extractor, refine="none", mirror=True).fit(image, mask)
+    fitted = Segmenter(extractor, refine="none", mirror=True, auto=False).fit(image, mask)
     plain, turned = (fitted.segment(q).probability for q in (query, query[:, ::-1]))
     np.testing.assert_allclose(turned[:, ::-1], plain, atol=0.02)
 
@@ -158,7 +158,7 @@ def test_mistakes_in_the_support(pair, arguments, sentence):
 
 def test_names_and_boxes_that_are_wrong(pair, extractor):
     image, mask = pair[0]
-    segmenter = Segmenter(extractor)
+    segmenter = Segmenter(extractor, auto=False)
     assert segmenter.fit(image, mask, classes="cat").classes == ("cat",)
     segmenter.fit(image, boxes=[(10, 10, 60, 60), (100, 100, 150, 150)])
     for options, sentence in (
@@ -208,7 +208,7 @@ def test_only_a_fitted_segmenter_segments(pair):
 
 
 def test_parameters_are_read_and_set_as_in_scikit_learn(extractor):
-    segmenter = Segmenter(extractor, size=64, scales=(1.0, 1.5))
+    segmenter = Segmenter(extractor, size=64, scales=(1.0, 1.5), auto=False)
     params = segmenter.get_params()
     assert list(params)[:4] == ["extractor", "method", "config", "size"]
     assert (params["extractor"], params["size"], params["scales"]) == (extractor, 64, (1.0, 1.5))
@@ -243,7 +243,7 @@ def test_it_can_be_cloned(options):
 
 def test_fitting_anew_leaves_the_fitted_one_alone(pair, extractor):
     (image, mask), (query, _) = pair
-    segmenter = Segmenter(extractor, refine="none")
+    segmenter = Segmenter(extractor, refine="none", auto=False)
     fitted = segmenter.fit(image, mask)
     expected = fitted.segment(query).mask
     results = []

@@ -74,7 +74,7 @@ def test_boxes_and_scribbles_become_regions(pair, extractor, tmp_path):
     content = json.loads((folder / "x.json").read_text()) | {"imageHeight": 256, "imageWidth": 256}
     (folder / "x.json").write_text(json.dumps(content))
     Image.fromarray(image).save(folder / "x.png")
-    (item,) = completed(read_annotated(folder), Segmenter(extractor, refine="none"))
+    (item,) = completed(read_annotated(folder), Segmenter(extractor, refine="none", auto=False))
     assert {shape.kind for shape in item.shapes} == {"mask", "polygon"}
     assert [shape.label for shape in item.shapes] == ["thing", "tag"]
     region = item.shapes[0].region(256, 256)
@@ -86,5 +86,5 @@ def test_boxes_and_scribbles_become_regions(pair, extractor, tmp_path):
 
 def test_exact_annotations_stay_as_they_are(extractor, tmp_path):
     annotations = read_annotated(labelme(tmp_path / "s", "x", area("cat", 5, 5)))
-    (item,) = completed(annotations, Segmenter(extractor))
+    (item,) = completed(annotations, Segmenter(extractor, auto=False))
     assert item == next(iter(annotations))

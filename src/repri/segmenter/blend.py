@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .look import Seen
 
-__all__ = ["ALIKE", "SOFT", "STEP", "USUAL", "Choice", "as_logs", "blended", "likeness", "raised", "weight_for"]
+__all__ = ["Choice", "as_logs", "blended", "likeness", "raised", "weight_for"]
 
 ALIKE, SOFT = 0.56, 0.03
 """Likeness of a query and the support at which textures have half of their weight, and how soft the change is. Two

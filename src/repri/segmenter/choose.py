@@ -5,6 +5,8 @@ better than the default; else the default stays."""
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,11 +17,12 @@ import torch
 from torch import Tensor
 
 from repri.features.extractor import FeatureExtractor
+from repri.inference import InferenceConfig
 from repri.inference.labels import IGNORE
-from repri.methods import Method
+from repri.methods import Method, RePRI
 from repri.refine import get_refiner
 
-from .blend import ALIKE, SOFT, STEP, USUAL, Choice, as_logs, likeness
+from .blend import ALIKE, FLOOR, SOFT, STEP, USUAL, Choice, as_logs, likeness
 from .classify import Classifier, shots_of
 from .heldout import HeldOut, held_out
 from .inputs import Known
@@ -79,6 +82,13 @@ class Compare:
         return working_scale(self.images, self.maps)
 
     @cached_property
+    def steps(self) -> InferenceConfig:
+        """Steps of the expert on textures on a query, with the terms that the method has."""
+        terms = dataclasses.asdict(self.method.config) if isinstance(self.method, RePRI) else {}
+        left_out = [term for term in ("h", "kl") if terms.get(f"lambda_{term}") == 0]
+        return InferenceConfig.preset("learned").without(*left_out)
+
+    @cached_property
     def sheets(self) -> list[list[Sheet]]:
         """Small cells of each image and of its varied copies."""
         copies = min(4, max(1, COPIES // len(self.images)))
@@ -102,12 +112,16 @@ class Compare:
         """[N + 1, H, W] log-probabilities of a held-out part by the expert on textures."""
         if part.fold not in self._experts:
             sheets = [self.sheets[k][:3] for k in part.known]
-            classes = len(part.classes)
-            self._experts[part.fold] = fit_textures(self.small, sheets, part.maps, classes, self.scale, QUICK)
+            settings = (len(part.classes), self.scale, QUICK, self.steps)
+            self._experts[part.fold] = fit_textures(self.small, sheets, part.maps, *settings)
         expert = self._experts[part.fold]
         if part.place is not None:
             return expert.logs_of(self.sheets[part.place][0])
         return expert.logs_of(sheet_of(self.small, part.image, self.scale))
+
+    def fitted(self) -> Textures:
+        """The expert on textures that is fitted to the whole support."""
+        return fit_textures(self.small, self.sheets, self.maps, self.classes, self.scale, None, self.steps)
 
     def objects(self, part: HeldOut, size: int) -> tuple[Tensor, float]:
         """[N, H, W] probabilities of a held-out part by the expert on objects, and how much it looks like the rest."""
@@ -133,36 +147,27 @@ def choose(compare: Compare, weight: float | None = None, size: int | None = Non
     Returns:
         The choice, and the expert on textures if it has a weight.
     """
+    if weight is not None:
+        return Choice(weight, alike=-1.0, least=_least(compare)), compare.fitted() if weight else None
     own, single = compare.look.size, len(compare.images) == 1
-    weights = (WEIGHTS_OF_ONE if single else WEIGHTS) if weight is None else (weight,)
     sizes = (own, round(LARGER * own)) if size is None else (size,)
     pixels = [_pixels(compare, part, sizes) for part in held_out(compare.images, compare.maps, compare.classes)]
-    settings = [(w, side) for side in sizes for w in weights] if pixels else []
-    scores = {setting: _score(pixels, setting) for setting in settings}
-    if not single:  # textures may claim too much or too little, which offsets will mend
-        for w, side in settings:
-            trials = [_score(pixels, (w, side), [step] * compare.classes) for step in OFFSETS] if w else [0.0]
-            scores[w, side] = max(scores[w, side], *trials, 0.0)
-    default = (weights[0], sizes[0])
-    best = _best(scores, default)
-    offsets: tuple[float, ...] = ()
-    if not single and pixels and (compare.classes > 1 or best[0] > 0):
-        offsets = _offsets(pixels, best, _score(pixels, best))
-    if weight is not None:
-        limit = -1.0  # it counts for every query
-    elif single and scores:
+    settings = [(w, side) for side in sizes for w in (WEIGHTS_OF_ONE if single else WEIGHTS)] if pixels else []
+    scores = {setting: _score(pixels, setting, free=not single) for setting in settings}
+    default = (0.0, sizes[0])
+    best, offsets = _best(scores, default), ()
+    if single and scores:
         gain = (scores[best] - scores[default] - USUAL) / STEP
         limit = ALIKE - SOFT * min(MOST, max(-MOST, gain))
     else:
         limit = min([ALIKE, *(like - MARGIN for part in pixels for like in part.alike)])
+        if scores and (compare.classes > 1 or best[0] > 0):
+            offsets = _offsets(pixels, best)
     named = {f"textures {w:g}, {side} pixels": score for (w, side), score in scores.items()}
-    if offsets:
-        named["with offsets"] = _score(pixels, best, offsets)
     parts = "each half of the image by the other" if single else "each image by the others"
-    choice = Choice(best[0], None if best[1] == own else best[1], limit, offsets, _least(compare), named, parts)
-    if choice.weight == 0:
-        return choice, None
-    return choice, fit_textures(compare.small, compare.sheets, compare.maps, compare.classes, compare.scale)
+    other = None if best[1] == own else best[1]
+    choice = Choice(best[0], other, limit, offsets, _least(compare), named, parts)
+    return choice, compare.fitted() if choice.weight else None
 
 
 class Pixels(NamedTuple):
@@ -195,13 +200,19 @@ def _pixels(compare: Compare, part: HeldOut, sizes: Sequence[int]) -> Pixels:
     known = torch.zeros(compare.classes, dtype=torch.bool)
     known[rows[1:] - 1] = True
     truth = rows[torch.from_numpy(part.truth.reshape(-1).astype(np.int64))[places]]
-    return Pixels(objects, every(compare.textures(part)), truth, known, tuple(like for _, like in answers.values()))
+    textures = every(compare.textures(part).clamp_min(math.log(FLOOR)))
+    return Pixels(objects, textures, truth, known, tuple(like for _, like in answers.values()))
 
 
-def _score(pixels: Sequence[Pixels], setting: Setting, offsets: Sequence[float] = ()) -> float:
-    """Mean over the classes of ΣI / ΣU over the held-out parts; classes that were never compared are left out."""
+def _score(pixels: Sequence[Pixels], setting: Setting, offsets: Sequence[float] = (), free: bool = False) -> float:
+    """Mean over the classes of ΣI / ΣU over the held-out parts; classes that were never compared are left out.
+
+    With ``free``, textures may have the best of a few offsets, because they often claim too much or too little, which
+    is mended after the choice."""
     weight, size = setting
-    hits, unions = 0.0, 0.0
+    if free and weight:
+        return max(_score(pixels, setting, [step] * len(pixels[0].compared)) for step in OFFSETS)
+    hits = unions = torch.zeros(len(pixels[0].compared))
     for part in pixels:
         logs = (1 - weight) * part.objects[size] + weight * part.textures
         if offsets:
@@ -211,7 +222,6 @@ def _score(pixels: Sequence[Pixels], setting: Setting, offsets: Sequence[float] 
         ours, theirs = mask == ids, part.truth == ids
         hits = hits + (ours & theirs).sum(1) * part.compared
         unions = unions + (ours | theirs).sum(1) * part.compared
-    hits, unions = torch.as_tensor(hits), torch.as_tensor(unions)
     shown = unions > 0
     return float((hits[shown] / unions[shown]).mean()) if shown.any() else 0.0
 
@@ -224,9 +234,10 @@ def _least(compare: Compare) -> float:
 
 
 def _best(scores: dict[Setting, float], default: Setting) -> Setting:
-    """The best setting, if it is clearly better than the default. Of two weights that are nearly as good, it is the
-    larger one, because the expert on objects is often sure of itself where it is wrong. A larger size takes longer, so it must be clearly
-    better than the best of the own size, twice over."""
+    """The best setting, if it is clearly better than the default.
+
+    Of two weights that are nearly as good, it is the larger one, because the expert on objects is often sure of itself
+    where it is wrong. A larger size takes longer, so it must be better by twice as much."""
     if not scores:
         return default
     scores = {setting: score + CLEARLY * setting[0] for setting, score in scores.items()}
@@ -236,14 +247,15 @@ def _best(scores: dict[Setting, float], default: Setting) -> Setting:
     return larger if scores[larger] > scores[best] + 2 * CLEARLY else best
 
 
-def _offsets(pixels: Sequence[Pixels], setting: Setting, score: float) -> tuple[float, ...]:
+def _offsets(pixels: Sequence[Pixels], setting: Setting) -> tuple[float, ...]:
     """Numbers that are added to the log-probability of each class, chosen one class after the other, so that a class
     that claims too much or too little on held-out parts claims less or more; nothing if that is not clearly better."""
-    offsets, best = [0.0] * len(pixels[0].compared), score
+    before = best = _score(pixels, setting)
+    offsets = [0.0] * len(pixels[0].compared)
     for _ in range(2):
         for n in range(len(offsets)):
             for step in OFFSETS:
                 trial = [*offsets[:n], step, *offsets[n + 1 :]]
                 if (value := _score(pixels, setting, trial)) > best:
                     offsets, best = trial, value
-    return tuple(offsets) if best > score + CLEARLY else ()
+    return tuple(offsets) if best > before + CLEARLY else ()

@@ -90,7 +90,7 @@ def load_fitted(path: Path, extractor: str | Path | FeatureExtractor | None, dev
 
 
 def _choice(content: Mapping[str, Any]) -> Choice:
-    return Choice(**{**content, "offsets": tuple(content["offsets"])})
+    return dataclasses.replace(Choice(**content), offsets=tuple(content["offsets"]))
 
 
 def _packed(textures: Textures) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -49,8 +49,8 @@ class Segmenter:
             classifier; None: always as a whole.
         joint: Whether several classes compete in one classifier; else each is fitted on its own, and the most
             probable one wins.
-        auto: Whether the support chooses the weight of the expert on textures and the size (only with the method
-            ``repri``); ``fitted.choice`` says what was chosen. Otherwise there is only the expert on objects.
+        auto: Whether the support chooses the weight of the expert on textures and the size, with the methods ``repri``,
+            ``ce_h`` and ``ce``; ``fitted.choice`` says what was chosen. Otherwise there is only the expert on objects.
         textures: Weight of the expert on textures, 0 to 1, instead of the one that the support would choose.
 
     Example:
@@ -167,7 +167,7 @@ class Segmenter:
                 raise RepriError(f"No mask shows {name!r}: mark it in at least one image.")
         look, method = self._look(), self.inference
         choice, textures = Choice(), None
-        if self.textures is not None or (self.auto and isinstance(method, RePRI) and method.name == "repri"):
+        if self.textures is not None or (self.auto and isinstance(method, RePRI)):
             compare = Compare(look, SMALL, images, maps, len(names), method, self.joint, self.refine)
             choice, textures = choose(compare, self.textures, None if self.size is None else look.size)
         if choice.size is not None:

@@ -179,7 +179,7 @@ def fit_textures(
     cells, wanted = torch.cat(rows), torch.cat(targets)
     learned = learn(cells, wanted, classes, settings)
     if all((mask != IGNORE).mean() > 0.5 for mask in maps):  # scribbles say nothing about proportions
-        learned = learned.shifted(0.3 * ((area / area.sum()) / wanted.mean(0)).clamp(1e-3, 1e3).log())
+        learned = learned.shifted(0.3 * ((area / area.sum()) / wanted.mean(0)).nan_to_num(1.0).clamp(1e-3, 1e3).log())
     kept = torch.from_numpy(rng.permutation(len(cells))[:KEPT])
     return Textures(extractor, scale, learned, learned.hidden(cells[kept]), wanted[kept], len(maps), steps)
 

@@ -42,6 +42,8 @@ RISE = 0.02
 """Rise of the IoU from which on more annotation is worth it."""
 PARAMS: Mapping[str, Mapping[str, Any]] = {
     "auto": {},
+    "auto-ce": {"method": "ce"},
+    "auto-ce_h": {"method": "ce_h"},
     "default": {"auto": False},
     "forest": {"extractor": "lowlevel", "method": "forest", "size": 320, "refine": "none", "auto": False},
     "prototype": {"method": "prototype", "auto": False},

@@ -1,0 +1,88 @@
+"""Two experts on one image."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from repri.segmenter.blend import FLOOR, Choice, as_logs, blended, likeness, raised, weight_for
+from repri.segmenter.look import Seen
+
+
+def seen(white, valid=None):
+    valid = torch.ones(white.shape[1:], dtype=torch.bool) if valid is None else valid
+    return Seen(white, white, valid, (), (), (8, 8), False)
+
+
+def directions(*angles, size=(2, 2)):
+    """[2, h, w] unit vectors, one angle for each cell."""
+    values = torch.tensor(angles).reshape(size)
+    return torch.stack([values.cos(), values.sin()])
+
+
+def test_a_weight_of_0_or_1_leaves_one_expert():
+    objects, textures = torch.rand(2, 4, 5) / 2, torch.randn(3, 4, 5).log_softmax(0)
+    assert torch.allclose(blended(objects, textures, 0.0), objects, atol=2 * FLOOR)
+    assert torch.allclose(blended(objects, textures, 1.0), textures.exp()[1:], atol=2 * FLOOR)
+    assert blended(objects, None, 0.7) is objects
+
+
+def test_the_product_of_powers():
+    objects, textures = torch.tensor([[[0.9]]]), torch.tensor([0.7, 0.3]).log()[:, None, None]
+    product = 0.9**0.4 * 0.3**0.6, 0.1**0.4 * 0.7**0.6
+    assert float(blended(objects, textures, 0.6)) == pytest.approx(product[0] / sum(product), abs=1e-5)
+
+
+def test_offsets_move_classes():
+    objects = torch.tensor([0.4, 0.3])[:, None, None]
+    moved = blended(objects, None, 0.0, (0.0, math.log(2)))
+    assert torch.allclose(moved.flatten(), torch.tensor([0.4, 0.6]) / 1.3)
+
+
+def test_no_expert_has_a_veto():
+    logs = as_logs(torch.tensor([[[0.0, 1.0]]]))
+    assert logs.min() == pytest.approx(math.log(FLOOR))
+
+
+def test_the_least_part_of_an_image():
+    p = torch.tensor([[[0.9, 0.3, 0.2, 0.1, 0.01, 0.001, 1e-6, 1e-6]]])
+    assert int((raised(p, 3 / 8) >= 0.5 - 1e-6).sum()) == 3
+    assert raised(p, 1 / 8) is p
+    faint = p * 1e-3
+    assert int((raised(faint, 3 / 8) >= 0.5).sum()) == 0  # nothing resembles the object
+
+
+def test_likeness_is_high_for_what_the_support_shows_and_for_uniform_images():
+    support = [directions(0.0, 1.5, 3.0, 4.5)]
+    assert likeness(seen(directions(0.0, 1.5, 3.0, 4.5)), support) == pytest.approx(1.0, abs=1e-5)
+    away = [directions(0.75, 0.75, 0.75, 0.75)]
+    mixed = seen(directions(2.3, 2.3 + math.pi / 2, 2.3 + math.pi, 2.3 - math.pi / 2))
+    assert likeness(mixed, away) < 0.3
+    assert likeness(seen(directions(3.9, 3.9, 3.9, 3.9)), away) == pytest.approx(1.0, abs=1e-5)  # all of one kind
+
+
+def test_padding_does_not_count():
+    white = directions(0.0, 0.0, 2.0, 4.0)
+    valid = torch.tensor([[True, True], [False, False]])
+    assert likeness(seen(white, valid), [directions(0.0, 0.0, 0.0, 0.0)]) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_the_weight_falls_with_likeness():
+    support = [F.normalize(torch.randn(8, 3, 3, generator=torch.Generator().manual_seed(0)), dim=0)]
+    same = seen(support[0])
+    choice = Choice(weight=0.7, alike=0.6)
+    assert weight_for(choice, same, support) == pytest.approx(0.7, abs=1e-3)
+    other = seen(F.normalize(torch.randn(8, 3, 3, generator=torch.Generator().manual_seed(1)), dim=0))
+    assert weight_for(Choice(weight=0.7, alike=0.95), other, support) < 0.01
+    assert weight_for(Choice(), same, support) == 0
+
+
+def test_a_choice_says_what_was_chosen():
+    scores = {"textures 0, 417 pixels": 0.5, "textures 0.7, 417 pixels": 0.8}
+    chosen = Choice(0.7, scores=scores, parts="each image by the others")
+    assert str(chosen) == (
+        "objects and textures (weight 0.7): IoU 0.80 on each image by the others, 0.50 with the default"
+    )
+    assert str(Choice(scores=scores, parts="each image by the others")).startswith("objects, the default: no setting")
+    assert str(Choice(0.0, 592, scores=scores, parts="x")).startswith("objects at 592 pixels: IoU 0.80")

@@ -1,0 +1,103 @@
+"""Settings from the support."""
+
+import numpy as np
+import pytest
+
+from repri import RepriError, Segmenter
+from repri.segmenter.choose import CLEARLY, WEIGHTS, Compare, _best, choose
+from repri.segmenter.textures import SMALL
+from tests.make import build_quick
+from tests.segmenter.test_textures import blobs
+
+
+@pytest.fixture(scope="module")
+def support():
+    pairs = [blobs(seed) for seed in range(3)]
+    return [image for image, _ in pairs], [mask for _, mask in pairs]
+
+
+def comparison(images, maps, **options):
+    segmenter = Segmenter(build_quick(), **options)
+    return Compare(segmenter._look(), SMALL, images, maps, 1, segmenter.inference, True, "none")
+
+
+@pytest.mark.parametrize("shots", [1, 3])
+def test_textures_are_chosen_for_small_discs(support, shots):
+    images, maps = (part[:shots] for part in support)
+    choice, textures = choose(comparison(images, maps))
+    assert choice.weight > 0
+    assert textures is not None
+    scores = list(choice.scores.values())
+    assert max(scores) > scores[0] + CLEARLY
+    assert len(choice.offsets) in (0, 1)
+    assert choice.least == pytest.approx(min(mask.mean() for mask in maps) / 2)
+
+
+def test_a_fitted_segmenter_uses_and_tells_its_choice(support):
+    images, maps = support
+    query, truth = blobs(9)
+    results = {}
+    for auto in (False, True):
+        fitted = Segmenter(build_quick(), refine="none", auto=auto).fit(images, maps)
+        mask = fitted.segment(query).mask
+        results[auto] = ((mask == 1) & (truth == 1)).sum() / ((mask == 1) | (truth == 1)).sum()
+    assert "textures (weight" in str(fitted.choice)
+    assert results[True] > results[False] + 0.1
+    assert results[True] > 0.7
+
+
+def test_a_weight_that_is_given_is_taken(support):
+    images, maps = support
+    fitted = Segmenter(build_quick(), textures=0.4).fit(images, maps)
+    assert fitted.choice.weight == 0.4
+    assert fitted.choice.scores == {}
+    assert Segmenter(build_quick(), textures=0.0).fit(images, maps).textures is None
+
+
+def test_a_size_that_is_given_is_kept(support):
+    images, maps = (part[:2] for part in support)
+    choice, _ = choose(comparison(images, maps), size=96)
+    assert choice.size is None
+    assert len(choice.scores) == len(WEIGHTS)
+
+
+def test_terms_of_the_method_are_those_of_the_textures(support):
+    images, maps = (part[:1] for part in support)
+    steps = comparison(images, maps, method="ce").steps
+    assert (steps.lambda_h, steps.lambda_kl) == (0.0, 0.0)
+    steps = comparison(images, maps, method="ce_h").steps
+    assert (steps.lambda_h, steps.lambda_kl) == (None, 0.0)
+
+
+def test_other_methods_choose_nothing(support):
+    images, maps = support
+    fitted = Segmenter(build_quick(), method="prototype").fit(images, maps)
+    assert fitted.choice.scores == {}
+    assert fitted.textures is None
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        ({(0.0, 417): 0.5, (0.7, 417): 0.5}, (0.0, 417)),
+        ({(0.0, 417): 0.5, (0.7, 417): 0.6}, (0.7, 417)),
+        ({(0.0, 417): 0.5, (0.0, 592): 0.53}, (0.0, 417)),
+        ({(0.0, 417): 0.5, (0.0, 592): 0.55}, (0.0, 592)),
+        ({(0.0, 417): 0.5, (0.5, 417): 0.701, (0.7, 417): 0.7}, (0.7, 417)),
+        ({}, (0.0, 417)),
+    ],
+)
+def test_ties_go_to_the_default(scores, expected):
+    assert _best(scores, (0.0, 417)) == expected
+
+
+def test_a_weight_outside_its_range_is_refused():
+    with pytest.raises(RepriError, match="textures is a weight between 0 and 1, got 2"):
+        Segmenter("filters", textures=2)
+
+
+def test_classes_that_one_image_shows_and_others_do_not():
+    (first, one), (second, two) = blobs(0), blobs(1)
+    second = np.ascontiguousarray(second[:, :, ::-1])
+    fitted = Segmenter(build_quick()).fit_maps([first, second], [one, two * 2], ("red", "blue"))
+    assert fitted.segment(first).mask.max() <= 2

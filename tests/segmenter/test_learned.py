@@ -1,0 +1,95 @@
+"""The network that learns from labelled cells, against automatic differentiation."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from repri.segmenter.learned import LearnSettings, _adam, _gradients, learn
+
+
+def rings(count=2000, seed=0):
+    """Rows of two features whose class is the distance from the origin, which no linear classifier tells."""
+    rows = torch.randn(count, 2, generator=torch.Generator().manual_seed(seed))
+    return rows, (rows.norm(dim=1) > 1.2).long()
+
+
+def test_it_learns_what_a_linear_classifier_cannot():
+    rows, labels = rings()
+    learned, (others, truth) = learn(rows, labels, 1), rings(seed=1)
+    assert (learned.logits(others).argmax(1) == truth).float().mean() > 0.95
+
+
+def test_several_classes_and_fractions():
+    rows = torch.rand(1500, 3, generator=torch.Generator().manual_seed(0))
+    ids = rows.argmax(1)
+    by_id = learn(rows, ids, 2)
+    by_fraction = learn(rows, F.one_hot(ids, 3).float(), 2)
+    assert torch.equal(by_id.logits(rows), by_fraction.logits(rows))
+    assert (by_id.logits(rows).argmax(1) == ids).float().mean() > 0.95
+
+
+def test_gradients_are_those_of_autograd():
+    g = torch.Generator().manual_seed(0)
+    layers = [torch.randn(2, i + 1, o, generator=g, dtype=torch.float64) for i, o in ((4, 6), (6, 6), (6, 3))]
+    x = torch.randn(2, 10, 4, generator=g, dtype=torch.float64)
+    targets = torch.rand(2, 10, 3, generator=g, dtype=torch.float64)
+    targets /= targets.sum(-1, keepdim=True)
+    ours = _gradients(layers, x, targets)
+    for layer in layers:
+        layer.requires_grad_()
+    out = x
+    for i, layer in enumerate(layers):
+        out = torch.baddbmm(layer[:, -1:], out.relu() if i else out, layer[:, :-1])
+    loss = -(targets * out.log_softmax(-1)).sum(-1).mean(1).sum()
+    for a, b in zip(ours, torch.autograd.grad(loss, layers), strict=True):
+        assert torch.allclose(a, b)
+
+
+def test_the_optimiser_is_that_of_torch():
+    g = torch.Generator().manual_seed(0)
+    ours = torch.randn(3, 4, generator=g)
+    theirs = ours.clone().requires_grad_()
+    optimiser = torch.optim.AdamW([theirs], lr=0.01, weight_decay=0.1)
+    moments = (torch.zeros_like(ours), torch.zeros_like(ours))
+    for step in range(1, 6):
+        gradient = torch.randn(3, 4, generator=g)
+        theirs.grad = gradient.clone()
+        optimiser.step()
+        _adam(ours, gradient, moments, 0.01, 0.1, step)
+    assert torch.allclose(ours, theirs, atol=1e-6)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_result_depends_on_the_seed_alone(threads):
+    rows, labels = rings(500)
+    settings = LearnSettings(steps=20)
+    expected = learn(rows, labels, 1, settings)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        again = learn(rows, labels, 1, settings)
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(again.first, expected.first)
+    assert torch.equal(again.weight, expected.weight)
+    assert not torch.equal(learn(rows, labels, 1, LearnSettings(steps=20, seed=1)).weight, expected.weight)
+
+
+def test_values_far_outside_the_support_do_not_decide_alone():
+    rows, labels = rings(500)
+    learned = learn(rows, labels, 1, LearnSettings(steps=20))
+    far = torch.tensor([[1e6, 0.0], [1e9, 0.0]])
+    assert torch.equal(learned.logits(far)[0], learned.logits(far)[1])
+
+
+def test_a_shift_moves_the_biases():
+    rows, labels = rings(500)
+    learned = learn(rows, labels, 1, LearnSettings(steps=20))
+    moved = learned.shifted(torch.tensor([0.0, 2.0]))
+    assert torch.allclose(moved.logits(rows) - learned.logits(rows), torch.tensor([0.0, 2.0]), atol=1e-5)
+
+
+def test_constant_features_are_harmless():
+    rows = torch.cat([rings(300)[0], torch.full((300, 1), 7.0)], 1)
+    assert learn(rows, rings(300)[1], 1, LearnSettings(steps=20)).logits(rows).isfinite().all()

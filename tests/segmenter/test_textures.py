@@ -1,0 +1,104 @@
+"""The expert on colours and textures."""
+
+import numpy as np
+import pytest
+import torch
+
+from repri.segmenter.learned import LearnSettings
+from repri.segmenter.textures import MOST, SIDE, SMALL, fit_textures, sheet_of, sheets_of, working_scale
+
+QUICK = LearnSettings(members=1, steps=60, hidden=16)
+
+
+def blobs(seed=0, size=(96, 128), light=1.0):
+    """An image of red discs on grey noise, and its mask."""
+    rng = np.random.default_rng(seed)
+    image = rng.integers(90, 130, (*size, 3)).astype(np.float32)
+    rows, columns = np.ogrid[: size[0], : size[1]]
+    mask = np.zeros(size, np.uint8)
+    for _ in range(6):
+        middle = rng.integers(8, size[0] - 8), rng.integers(8, size[1] - 8)
+        mask[(rows - middle[0]) ** 2 + (columns - middle[1]) ** 2 < 40] = 1
+    image[mask == 1] += (70, -50, -50)
+    return (image * light).clip(0, 255).astype(np.uint8), mask
+
+
+def iou(logs, mask):
+    ours = logs.argmax(0).numpy() == 1
+    return (ours & (mask == 1)).sum() / (ours | (mask == 1)).sum()
+
+
+def fitted(images, maps, classes=1, copies=2):
+    sheets = [sheets_of(SMALL, image, 1.0, copies, k) for k, image in enumerate(images)]
+    return fit_textures(SMALL, sheets, maps, classes, 1.0, QUICK)
+
+
+@pytest.mark.parametrize("light", [1.0, 0.75])
+def test_small_objects_are_segmented_in_another_light(light):
+    image, mask = blobs()
+    query, truth = blobs(1, light=light)
+    logs = fitted([image], [mask], copies=4).logs(query)
+    assert logs.shape == (2, 96, 128)
+    assert torch.allclose(logs.exp().sum(0), torch.ones(96, 128), atol=1e-4)
+    assert iou(logs, truth) > 0.7
+
+
+def test_several_classes():
+    image, mask = blobs()
+    image[:30], mask[:30] = (20, 20, 200), 2
+    assert (mask == 1).any()
+    logs = fitted([image], [mask], 2).logs(image)
+    assert (logs.argmax(0).numpy() == mask).mean() > 0.95
+
+
+def test_a_class_that_no_cell_shows_spoils_nothing():
+    image, mask = blobs()
+    logs = fitted([image], [mask * 2], 2).logs(image)
+    assert logs.isfinite().all()
+    assert ((logs.argmax(0).numpy() == 2) == (mask == 1)).mean() > 0.95
+
+
+def test_scribbles_are_enough():
+    image, mask = blobs()
+    strokes = np.full(mask.shape, 255, np.uint8)
+    strokes[::9] = mask[::9]
+    assert iou(fitted([image], [strokes]).logs(image), mask) > 0.7
+
+
+def test_a_known_proportion_is_used():
+    image, mask = blobs()
+    expert = fitted([image], [mask])
+    low, high = (float(expert.logs(image, (pi,)).exp()[1].mean()) for pi in (0.02, 0.4))
+    assert low < float(mask.mean()) < high
+
+
+def test_the_same_image_and_seed_give_the_same_bits():
+    image, mask = blobs()
+    assert torch.equal(fitted([image], [mask]).logs(image), fitted([image], [mask]).logs(image))
+
+
+def test_cells_that_nobody_labelled_are_left_out():
+    image, mask = blobs()
+    sheet = sheet_of(SMALL, image, 1.0)
+    features, fractions = sheet.labelled(np.full_like(mask, 255), 1)
+    assert features.shape == (0, SMALL.channels)
+    features, fractions = sheet.labelled(mask, 1)
+    assert features.shape == (48 * 64, SMALL.channels)
+    assert float(fractions[:, 1].mean()) == pytest.approx(mask.mean(), abs=1e-6)
+
+
+def test_the_working_size_follows_the_object():
+    def scale(longest, wide):
+        mask = np.zeros((longest // 2, longest), np.uint8)
+        mask[:, 10 : 10 + wide] = 1
+        return working_scale([np.zeros((longest // 2, longest, 3), np.uint8)], [mask])
+
+    assert scale(400, 60) == 1  # images are never enlarged
+    assert scale(1280, 300) == SIDE / 1280
+    assert SIDE / 1280 < scale(1280, 6) <= 1
+    assert scale(8000, 2) == MOST / 8000  # no more than memory allows
+
+
+def test_large_queries_are_reduced():
+    sheet = sheet_of(SMALL, np.zeros((40, 2 * MOST, 3), np.uint8), 1.0)
+    assert sheet.view.content[1] == MOST

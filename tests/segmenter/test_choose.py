@@ -56,7 +56,7 @@ def test_a_weight_that_is_given_is_taken(support):
 
 def test_a_size_that_is_given_is_kept(support):
     images, maps = (part[:2] for part in support)
-    choice, _ = choose(comparison(images, maps), size=96)
+    choice, _ = choose(comparison(images, maps), fixed_size=True)
     assert choice.size is None
     assert len(choice.scores) == len(WEIGHTS)
 

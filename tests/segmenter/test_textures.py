@@ -80,10 +80,11 @@ def test_the_same_image_and_seed_give_the_same_bits():
 def test_cells_that_nobody_labelled_are_left_out():
     image, mask = blobs()
     sheet = sheet_of(SMALL, image, 1.0)
-    features, fractions = sheet.labelled(np.full_like(mask, 255), 1)
-    assert features.shape == (0, SMALL.channels)
-    features, fractions = sheet.labelled(mask, 1)
-    assert features.shape == (48 * 64, SMALL.channels)
+    places, fractions = sheet.labelled(np.full_like(mask, 255), 1)
+    assert places.shape == (0,)
+    assert fractions.shape == (0, 2)
+    places, fractions = sheet.labelled(mask, 1)
+    assert places.tolist() == list(range(48 * 64))
     assert float(fractions[:, 1].mean()) == pytest.approx(mask.mean(), abs=1e-6)
 
 

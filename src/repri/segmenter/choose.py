@@ -44,7 +44,7 @@ MARGIN = 0.05
 """Likeness by which a query may be less like the support than its images are like each other."""
 MOST = 2.0
 """Most steps of likeness that the gain on the halves of a single image counts for."""
-PIXELS = 20_000
+PIXELS = 10_000
 """About as many pixels of a held-out part are compared."""
 OFFSETS = (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0)
 """What may be added to the log-probability of a class."""
@@ -136,13 +136,13 @@ class Compare:
         return get_refiner(self.refine)(whole.probability, part.image), likeness(query, shots.white)
 
 
-def choose(compare: Compare, weight: float | None = None, size: int | None = None) -> tuple[Choice, Textures | None]:
+def choose(compare: Compare, weight: float | None = None, fixed_size: bool = False) -> tuple[Choice, Textures | None]:
     """Choose the settings for a support.
 
     Args:
         compare: The support and the experts.
         weight: Weight of the expert on textures, if it is fixed.
-        size: Size in pixels for the expert on objects, if it is fixed.
+        fixed_size: Whether the expert on objects keeps its size.
 
     Returns:
         The choice, and the expert on textures if it has a weight.
@@ -150,7 +150,7 @@ def choose(compare: Compare, weight: float | None = None, size: int | None = Non
     if weight is not None:
         return Choice(weight, alike=-1.0, least=_least(compare)), compare.fitted() if weight else None
     own, single = compare.look.size, len(compare.images) == 1
-    sizes = (own, round(LARGER * own)) if size is None else (size,)
+    sizes = (own,) if single or fixed_size else (own, round(LARGER * own))
     pixels = [_pixels(compare, part, sizes) for part in held_out(compare.images, compare.maps, compare.classes)]
     settings = [(w, side) for side in sizes for w in (WEIGHTS_OF_ONE if single else WEIGHTS)] if pixels else []
     scores = {setting: _score(pixels, setting, free=not single) for setting in settings}

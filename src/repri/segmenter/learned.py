@@ -45,28 +45,31 @@ class LearnSettings:
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """A trained classifier of cells."""
+    """A trained classifier of cells. Features have their channels first, so that maps need not be turned."""
 
-    mean: Tensor
-    """[C] of the support's features."""
-    scale: Tensor
-    """[C] one divided by their standard deviations."""
+    low: Tensor
+    """[C, 1] least value of each feature; lower ones are cut off."""
+    high: Tensor
+    """[C, 1] largest value."""
     first: Tensor
-    """[C + 1, F] weights and biases of the first layers of all members, side by side."""
+    """[F, C] weights of the first layers of all members, one below the other."""
+    first_bias: Tensor
+    """[F, 1]."""
     second: Tensor
-    """[members, H + 1, H] of the second layers."""
+    """[members, H, H] of the second layers."""
+    second_bias: Tensor
+    """[members, H, 1]."""
     weight: Tensor
     """[F, N + 1] of the last layers, divided by the number of members."""
     bias: Tensor
     """[N + 1]."""
 
-    def hidden(self, rows: Tensor) -> Tensor:
-        """[M, C] features of cells → [M, F] values of the last hidden layers."""
-        x = ((rows.float() - self.mean) * self.scale).clamp_(-LIMIT, LIMIT)
-        h = torch.addmm(self.first[-1], x, self.first[:-1]).relu_()
-        parts = h.unflatten(1, (len(self.second), -1)).movedim(1, 0)  # [members, M, H]
-        out = torch.baddbmm(self.second[:, -1:], parts, self.second[:, :-1]).relu_()
-        return out.movedim(0, 1).flatten(1)
+    def hidden(self, features: Tensor) -> Tensor:
+        """[C, M] features of cells → [F, M] values of the last hidden layers."""
+        x = torch.clamp(features.float(), self.low, self.high)
+        h = torch.addmm(self.first_bias, self.first, x).relu_()
+        parts = h.unflatten(0, (len(self.second), -1))  # [members, H, M]
+        return torch.baddbmm(self.second_bias, self.second, parts).relu_().flatten(0, 1)
 
     def shifted(self, by: Tensor) -> Learned:
         """The same classifier with [N + 1] added to its biases."""
@@ -74,7 +77,7 @@ class Learned:
 
     def logits(self, rows: Tensor) -> Tensor:
         """[M, C] features of cells → [M, N + 1], background first."""
-        return torch.addmm(self.bias, self.hidden(rows), self.weight)
+        return torch.addmm(self.bias, self.hidden(rows.mT).mT, self.weight)
 
 
 def learn(rows: Tensor, labels: Tensor, classes: int, settings: LearnSettings | None = None) -> Learned:
@@ -122,11 +125,17 @@ def _learned(rows: Tensor, labels: Tensor, classes: int, cfg: LearnSettings) -> 
         for layer, gradient, moment in zip(layers, gradients, moments, strict=True):
             _adam(layer, gradient, moment, lr, cfg.decay, step + 1)
     first, second, last = layers
+    # Standardisation becomes a part of the first layer.
+    inner = first[:, :-1] * scale[:, None]  # [members, C, H]
+    offset = first[:, -1] - mean @ inner  # [members, H]
+    reach = LIMIT / scale
     return Learned(
-        mean,
-        scale,
-        first.movedim(0, 1).flatten(1).contiguous(),
-        second,
+        (mean - reach)[:, None],
+        (mean + reach)[:, None],
+        inner.mT.flatten(0, 1).contiguous(),
+        offset.reshape(-1, 1),
+        second[:, :-1].mT.contiguous(),
+        second[:, -1][:, :, None].contiguous(),
         last[:, :-1].flatten(0, 1) / cfg.members,
         last[:, -1].mean(0),
     )

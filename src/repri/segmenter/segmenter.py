@@ -169,7 +169,7 @@ class Segmenter:
         choice, textures = Choice(), None
         if self.textures is not None or (self.auto and isinstance(method, RePRI)):
             compare = Compare(look, SMALL, images, maps, len(names), method, self.joint, self.refine)
-            choice, textures = choose(compare, self.textures, None if self.size is None else look.size)
+            choice, textures = choose(compare, self.textures, fixed_size=self.size is not None)
         if choice.size is not None:
             look = replace(look, size=choice.size)
         seen = [Look(look.extractor, look.size).see(image) for image in images]

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from repri.features.extractor import FeatureExtractor, features_of
+from repri.features.extractor import FeatureExtractor
 from repri.features.view import View
 from repri.inference import InferenceConfig, adapt
 from repri.inference.labels import IGNORE
@@ -48,8 +48,8 @@ class Sheet(NamedTuple):
     view: View
 
     def labelled(self, mask: np.ndarray, classes: int) -> tuple[Tensor, Tensor]:
-        """Features [M, C] of the cells that a mask [H, W] of the image, at any size, labels, and their fractions
-        [M, N + 1] of the classes."""
+        """Places [M] of the cells that a mask [H, W] of the image, at any size, labels, and their fractions [M, N + 1]
+        of the classes."""
         mask = resized_mask(mask, self.view.original)
         labels = self.view.labels(mask, CLEAN.cell_labels, classes).flatten()
         known = (labels != IGNORE).nonzero()[:, 0]
@@ -58,7 +58,7 @@ class Sheet(NamedTuple):
             fractions = torch.stack([1 - labels.float(), labels.float()], 1)
         else:
             fractions = F.one_hot(labels.long(), classes + 1).float()
-        return self.features.flatten(1)[:, known].mT, fractions
+        return known, fractions
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,15 +92,15 @@ class Textures:
 
     def logs_of(self, sheet: Sheet, point: tuple[float, ...] | None = None) -> Tensor:
         """As :meth:`logs`, for an image whose cells are there already."""
-        hidden = self.learned.hidden(sheet.features.flatten(1).mT)
+        hidden = self.learned.hidden(sheet.features.flatten(1))
         config, told = self.config, None
         if point is not None:
             config, told = self.config.oracle().replace(lr=self.config.lr), torch.tensor(point)
-        few = hidden[:: max(1, len(hidden) // KEPT)]  # enough cells for a step
+        few = hidden[:, :: max(1, hidden.shape[1] // KEPT)].mT.contiguous()  # enough cells for a step
         args = (self.learned.weight, self.learned.bias, self.hidden, self.targets, few)
         adapted = adapt(*args, config, told, self.shots)
-        logits = torch.addmm(adapted.bias, hidden, adapted.weight)
-        return sheet.view.restore(logits.mT.unflatten(1, sheet.view.grid.cells)).log_softmax(0)
+        logits = torch.addmm(adapted.bias[:, None], adapted.weight.mT, hidden)
+        return sheet.view.restore(logits.unflatten(1, sheet.view.grid.cells)).log_softmax(0)
 
 
 def sheet_of(extractor: FeatureExtractor, image: np.ndarray, scale: float) -> Sheet:
@@ -108,7 +108,7 @@ def sheet_of(extractor: FeatureExtractor, image: np.ndarray, scale: float) -> Sh
     longest = max(image.shape[:2])
     size = max(extractor.stride, min(MOST, round(scale * longest)))
     view = extractor.view((image.shape[0], image.shape[1]), CLEAN.resize, size)
-    return Sheet(features_of(extractor, image, view, CLEAN.precision), view)
+    return Sheet(extractor.extract(view.pixels(image)[None])[0], view)
 
 
 def sheets_of(extractor: FeatureExtractor, image: np.ndarray, scale: float, copies: int, seed: int = 0) -> list[Sheet]:
@@ -170,18 +170,18 @@ def fit_textures(
     rng, rows, targets, area = np.random.default_rng(0), [], [], torch.zeros(classes + 1)
     for group, mask in zip(sheets, maps, strict=True):
         for copy, sheet in enumerate(group):
-            features, fractions = sheet.labelled(mask, classes)
+            labelled, fractions = sheet.labelled(mask, classes)
             if not copy:
                 area += fractions.sum(0)
-            places = _drawn(fractions, CELLS // (2 if copy else 1), rng)
-            rows.append(features[places])
-            targets.append(fractions[places])
+            drawn = _drawn(fractions, CELLS // (2 if copy else 1), rng)
+            rows.append(sheet.features.flatten(1)[:, labelled[drawn]].mT)
+            targets.append(fractions[drawn])
     cells, wanted = torch.cat(rows), torch.cat(targets)
     learned = learn(cells, wanted, classes, settings)
     if all((mask != IGNORE).mean() > 0.5 for mask in maps):  # scribbles say nothing about proportions
         learned = learned.shifted(0.3 * ((area / area.sum()) / wanted.mean(0)).nan_to_num(1.0).clamp(1e-3, 1e3).log())
     kept = torch.from_numpy(rng.permutation(len(cells))[:KEPT])
-    return Textures(extractor, scale, learned, learned.hidden(cells[kept]), wanted[kept], len(maps), steps)
+    return Textures(extractor, scale, learned, learned.hidden(cells[kept].mT).mT, wanted[kept], len(maps), steps)
 
 
 def _drawn(fractions: Tensor, most: int, rng: np.random.Generator) -> Tensor:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from repri import RepriError, Segmenter
-from repri.segmenter.choose import CLEARLY, WEIGHTS, Compare, _best, choose
+from repri.segmenter.choose import CLEARLY, LARGER, WEIGHTS, Compare, _best, choose
 from repri.segmenter.textures import SMALL
-from tests.make import build_quick
+from tests.make import build_quick, square
 from tests.segmenter.test_textures import blobs
 
 
@@ -59,6 +59,15 @@ def test_a_size_that_is_given_is_kept(support):
     choice, _ = choose(comparison(images, maps), fixed_size=True)
     assert choice.size is None
     assert len(choice.scores) == len(WEIGHTS)
+
+
+@pytest.mark.parametrize(("side", "small"), [(60, False), (8, True)])
+def test_one_image_with_a_small_object_is_looked_at_larger(side, small):
+    image, mask = blobs(0)
+    compare = comparison([image], [square(*mask.shape, 20, 30, side)])
+    assert compare.is_small() == small
+    choice, _ = choose(compare)
+    assert choice.size == (round(LARGER * 96) if small else None)
 
 
 def test_terms_of_the_method_are_those_of_the_textures(support):

@@ -72,7 +72,8 @@ class Grid:
     def pool(self, values: Tensor) -> Tensor:
         """Means over the pixels around each cell: [N, H, W] → [N, h, w]; pixels outside the input count as 0."""
         if not self.on_pixels:
-            return F.adaptive_avg_pool2d(values, self.cells)
+            even = tuple(count * self.stride for count in self.cells) == tuple(values.shape[-2:])
+            return F.avg_pool2d(values, self.stride) if even else F.adaptive_avg_pool2d(values, self.cells)
         half = self.stride // 2
         after = [count * self.stride - half - side for count, side in zip(self.cells, values.shape[-2:], strict=True)]
         return F.avg_pool2d(F.pad(values, (half, after[1], half, after[0])), self.stride)

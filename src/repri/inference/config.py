@@ -208,7 +208,7 @@ def _presets() -> dict[str, InferenceConfig]:
         "original": original,
         "trained": clean.replace(background="support", transduction=1.0),
         "discriminant": clean.replace(background="known", transduction=1.0, shots_bias=1.5),
-        "learned": original.replace(background="support", steps=20, lr=0.2, bias_over="none"),
+        "learned": original.replace(background="support", steps=10, t_pi=5, lr=0.4, bias_over="none"),
         "paper": original.replace(bias_unit="cosine", prototype="pixels", schedule="paper"),
         "official": original.replace(steps=49, oracle_steps=299, bias_over="all", epsilon=1e-10),
     }

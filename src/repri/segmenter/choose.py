@@ -28,7 +28,7 @@ from .heldout import HeldOut, held_out
 from .inputs import Known
 from .learned import LearnSettings
 from .look import Look, Seen
-from .textures import COPIES, Sheet, Textures, fit_textures, sheet_of, sheets_of, working_scale
+from .textures import COPIES, Sheet, Textures, fit_textures, sheet_of, sheets_of, width_of, working_scale
 
 __all__ = ["Compare", "choose"]
 
@@ -38,6 +38,8 @@ WEIGHTS_OF_ONE = (0.0, 0.5, 0.7)
 """The same with a single annotated image, whose halves are more alike than images are."""
 LARGER = 1.42
 """Factor of the larger size, for which the network takes twice as long."""
+FEW = 1.2
+"""Mean width of an object, in cells, below which it is small; that of a disc is 0.4 times its diameter."""
 CLEARLY = 0.02
 """IoU by which a setting must be better than the default."""
 MARGIN = 0.05
@@ -48,7 +50,7 @@ PIXELS = 10_000
 """About as many pixels of a held-out part are compared."""
 OFFSETS = (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0)
 """What may be added to the log-probability of a class."""
-QUICK = LearnSettings(members=1, steps=120, hidden=32)
+QUICK = LearnSettings(members=1, steps=100, hidden=32)
 """Training of the networks that are only compared."""
 
 Setting = tuple[float, int]
@@ -108,6 +110,12 @@ class Compare:
             self._seen[place, size] = Look(self.look.extractor, size).see(self.images[place])
         return self._seen[place, size]
 
+    def is_small(self) -> bool:
+        """Whether the objects of the support are small for the cells of the expert on objects."""
+        look, sides = self.look, [max(image.shape[:2]) for image in self.images]
+        widths = [look.size / side * width_of(mask) for side, mask in zip(sides, self.maps, strict=True)]
+        return min(widths) < FEW * look.extractor.stride
+
     def textures(self, part: HeldOut) -> Tensor:
         """[N + 1, H, W] log-probabilities of a held-out part by the expert on textures."""
         if part.fold not in self._experts:
@@ -150,7 +158,9 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
     if weight is not None:
         return Choice(weight, alike=-1.0, least=_least(compare)), compare.fitted() if weight else None
     own, single = compare.look.size, len(compare.images) == 1
-    sizes = (own,) if single or fixed_size else (own, round(LARGER * own))
+    sizes = [own] if fixed_size else [own, round(LARGER * own)]
+    if single and not fixed_size:  # its halves cannot tell, but the size of the object can
+        sizes = [sizes[compare.is_small()]]
     pixels = [_pixels(compare, part, sizes) for part in held_out(compare.images, compare.maps, compare.classes)]
     settings = [(w, side) for side in sizes for w in (WEIGHTS_OF_ONE if single else WEIGHTS)] if pixels else []
     scores = {setting: _score(pixels, setting, free=not single) for setting in settings}
@@ -217,13 +227,23 @@ def _score(pixels: Sequence[Pixels], setting: Setting, offsets: Sequence[float] 
         logs = (1 - weight) * part.objects[size] + weight * part.textures
         if offsets:
             logs = logs + torch.tensor([0.0, *offsets])[:, None]
-        mask = logs.nan_to_num(nan=-torch.inf, neginf=-torch.inf).argmax(0)
+        mask = _largest(logs)
         ids = torch.arange(1, len(part.compared) + 1)[:, None]
         ours, theirs = mask == ids, part.truth == ids
         hits = hits + (ours & theirs).sum(1) * part.compared
         unions = unions + (ours | theirs).sum(1) * part.compared
     shown = unions > 0
     return float((hits[shown] / unions[shown]).mean()) if shown.any() else 0.0
+
+
+def _largest(logs: Tensor) -> Tensor:
+    """[M] number of the largest of [N + 1, M] values, which may be −∞ or not a number; far faster than argmax, because
+    N is small and M is not."""
+    best, mask = logs[0], torch.zeros(logs.shape[1], dtype=torch.long)
+    for n, values in enumerate(logs[1:], 1):
+        mask = torch.where(values > best, n, mask)
+        best = torch.where(values > best, values, best)
+    return mask
 
 
 def _least(compare: Compare) -> float:

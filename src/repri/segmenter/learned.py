@@ -19,6 +19,8 @@ __all__ = ["LearnSettings", "Learned", "learn"]
 
 LIMIT = 5.0
 """Standardised features are cut off at this many standard deviations, so that unseen values do not decide alone."""
+CHUNK = 4096
+"""Cells that are worked on at a time."""
 WARM_UP = 20
 """Steps over which the learning rate rises."""
 
@@ -29,9 +31,9 @@ class LearnSettings:
 
     hidden: int = 40
     """Units of each hidden layer."""
-    members: int = 3
+    members: int = 2
     """Number of networks that are averaged."""
-    steps: int = 200
+    steps: int = 160
     """Number of steps."""
     lr: float = 4e-3
     """Learning rate at its highest; it rises during the first steps and then falls to 0."""
@@ -75,9 +77,17 @@ class Learned:
         """The same classifier with [N + 1] added to its biases."""
         return replace(self, bias=self.bias + by)
 
-    def logits(self, rows: Tensor) -> Tensor:
-        """[M, C] features of cells → [M, N + 1], background first."""
-        return torch.addmm(self.bias, self.hidden(rows.mT).mT, self.weight)
+    def adapted(self, weight: Tensor, bias: Tensor) -> Learned:
+        """The same classifier with other last layers."""
+        return replace(self, weight=weight, bias=bias)
+
+    def logits(self, features: Tensor) -> Tensor:
+        """[C, M] features of cells → [N + 1, M], background first. It works on some cells at a time, because asking the
+        system for large arrays takes longer than filling them."""
+        out = features.new_empty(len(self.bias), features.shape[1], dtype=torch.float32)
+        for part, target in zip(features.split(CHUNK, 1), out.split(CHUNK, 1), strict=True):
+            torch.addmm(self.bias[:, None], self.weight.mT, self.hidden(part), out=target)
+        return out
 
 
 def learn(rows: Tensor, labels: Tensor, classes: int, settings: LearnSettings | None = None) -> Learned:
@@ -96,7 +106,7 @@ def learn(rows: Tensor, labels: Tensor, classes: int, settings: LearnSettings | 
         >>> rows = torch.rand(500, 3)
         >>> labels = (rows[:, 0] > 0.5).long()
         >>> learned = learn(rows, labels, 1)
-        >>> bool((learned.logits(rows).argmax(1) == labels).float().mean() > 0.95)
+        >>> bool((learned.logits(rows.T).argmax(0) == labels).float().mean() > 0.95)
         True
     """
     threads = torch.get_num_threads()

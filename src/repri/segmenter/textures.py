@@ -24,11 +24,11 @@ from .copies import resized_mask, varied
 from .learned import Learned, LearnSettings, learn
 from .look import CLEAN
 
-__all__ = ["SMALL", "Sheet", "Textures", "fit_textures", "sheet_of", "sheets_of", "working_scale"]
+__all__ = ["SMALL", "Sheet", "Textures", "fit_textures", "sheet_of", "sheets_of", "width_of", "working_scale"]
 
 SMALL = LowLevel()
 """Extractor of small cells."""
-SIDE, MOST = 640, 1600
+SIDE, MOST = 480, 1600
 """Long side of the support at which textures are looked at, and the longest for thin objects and for queries."""
 THIN = 4.0
 """Pixels that a thin object should be wide at the working size."""
@@ -36,7 +36,7 @@ CELLS = 3000
 """Cells of each class that are taken from an annotated image; half as many from a varied copy."""
 COPIES = 8
 """Varied copies of all annotated images together, as far as each has at least one and at most four."""
-KEPT = 4000
+KEPT = 1500
 """Cells of the support, and about as many of a query, that the steps on a query look at."""
 
 
@@ -92,15 +92,15 @@ class Textures:
 
     def logs_of(self, sheet: Sheet, point: tuple[float, ...] | None = None) -> Tensor:
         """As :meth:`logs`, for an image whose cells are there already."""
-        hidden = self.learned.hidden(sheet.features.flatten(1))
+        cells = sheet.features.flatten(1)
         config, told = self.config, None
         if point is not None:
             config, told = self.config.oracle().replace(lr=self.config.lr), torch.tensor(point)
-        few = hidden[:, :: max(1, hidden.shape[1] // KEPT)].mT.contiguous()  # enough cells for a step
+        few = self.learned.hidden(cells[:, :: max(1, cells.shape[1] // KEPT)]).mT.contiguous()  # enough for a step
         args = (self.learned.weight, self.learned.bias, self.hidden, self.targets, few)
         adapted = adapt(*args, config, told, self.shots)
-        logits = torch.addmm(adapted.bias[:, None], adapted.weight.mT, hidden)
-        return sheet.view.restore(logits.unflatten(1, sheet.view.grid.cells)).log_softmax(0)
+        logits = self.learned.adapted(adapted.weight, adapted.bias).logits(cells)
+        return sheet.view.restore(logits.log_softmax(0).unflatten(1, sheet.view.grid.cells))
 
 
 def sheet_of(extractor: FeatureExtractor, image: np.ndarray, scale: float) -> Sheet:
@@ -117,26 +117,26 @@ def sheets_of(extractor: FeatureExtractor, image: np.ndarray, scale: float, copi
 
 
 def working_scale(images: Sequence[np.ndarray], maps: Sequence[np.ndarray]) -> float:
-    """Factor by which images are resized: the support's long side becomes 640 pixels, or more where objects are so thin
+    """Factor by which images are resized: the support's long side becomes 480 pixels, or more where objects are so thin
     that they would be lost; images are never enlarged.
 
     Example:
         >>> image, mask = np.zeros((1000, 1280, 3), np.uint8), np.zeros((1000, 1280), np.uint8)
         >>> mask[200:700, 300:900] = 1
         >>> working_scale([image], [mask])
-        0.5
+        0.375
         >>> thin = np.zeros_like(mask)
         >>> thin[:, 500:504] = 1
         >>> working_scale([image], [thin])
         1.0
     """
     longest = max(max(image.shape[:2]) for image in images)
-    wide = min(_width(mask) for mask in maps)
+    wide = min(width_of(mask) for mask in maps)
     wanted = max(SIDE / longest, THIN / max(wide, 1.0))
     return min(1.0, wanted, max(SIDE, MOST) / longest)
 
 
-def _width(mask: np.ndarray) -> float:
+def width_of(mask: np.ndarray) -> float:
     """Mean width in pixels of what a mask shows: twice its area over its border."""
     shown = (mask > 0) & (mask != IGNORE)
     border = (shown[1:] != shown[:-1]).sum() + (shown[:, 1:] != shown[:, :-1]).sum()

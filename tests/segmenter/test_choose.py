@@ -1,5 +1,7 @@
 """Settings from the support."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -65,9 +67,10 @@ def test_a_size_that_is_given_is_kept(support):
 def test_one_image_with_a_small_object_is_looked_at_larger(side, small):
     image, mask = blobs(0)
     compare = comparison([image], [square(*mask.shape, 20, 30, side)])
-    assert compare.is_small() == small
+    assert compare.small_objects == small
     choice, _ = choose(compare)
     assert choice.size == (round(LARGER * 96) if small else None)
+    assert replace(compare, refine="guided").better_refine == ("fine" if small else None)
 
 
 def test_terms_of_the_method_are_those_of_the_textures(support):

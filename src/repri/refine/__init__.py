@@ -1,6 +1,7 @@
 """Borders: what is done with a probability map at the image's own size, before it becomes a mask.
 
-``none`` leaves it as it is, ``guided`` lets its borders follow the image's edges. ``register_refiner`` adds others.
+``none`` leaves it as it is, ``guided`` lets its borders follow the image's edges, ``fine`` does so for small objects.
+``register_refiner`` adds others.
 """
 
 from __future__ import annotations
@@ -30,12 +31,21 @@ def _none(maps: Tensor, image: np.ndarray) -> Tensor:
 
 @register_refiner("guided", "a guided filter: borders follow the image's edges")
 def _guided(maps: Tensor, image: np.ndarray) -> Tensor:
+    return _filtered(maps, image, 0.02, 96)
+
+
+@register_refiner("fine", "a guided filter of half the radius, for small objects")
+def _fine(maps: Tensor, image: np.ndarray) -> Tensor:
+    return _filtered(maps, image, 0.01, 192)
+
+
+def _filtered(maps: Tensor, image: np.ndarray, radius: float, side: int) -> Tensor:
     import torch
 
     from .guided import guided
 
     colours = torch.from_numpy(image).movedim(-1, 0).float() / 255
-    refined = guided(maps, colours)
+    refined = guided(maps, colours, radius, side=side)
     return refined / refined.sum(0).clamp_min(1)
 
 

@@ -40,6 +40,8 @@ class Choice:
     """Long side in pixels at which the expert on objects looks at images; None: its own."""
     alike: float = ALIKE
     """Likeness to the support at which a query gets half of the weight."""
+    refine: str | None = None
+    """Refinement of the expert on objects, if another than the segmenter's suits the size of the objects."""
     offsets: tuple[float, ...] = ()
     """Number that is added to the log-probability of each class; none: nothing is added."""
     least: float = 0.0

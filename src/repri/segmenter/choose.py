@@ -110,11 +110,17 @@ class Compare:
             self._seen[place, size] = Look(self.look.extractor, size).see(self.images[place])
         return self._seen[place, size]
 
-    def is_small(self) -> bool:
+    @cached_property
+    def small_objects(self) -> bool:
         """Whether the objects of the support are small for the cells of the expert on objects."""
         look, sides = self.look, [max(image.shape[:2]) for image in self.images]
         widths = [look.size / side * width_of(mask) for side, mask in zip(sides, self.maps, strict=True)]
-        return min(widths) < FEW * look.extractor.stride
+        return float(np.median(widths)) < FEW * look.extractor.stride
+
+    @property
+    def better_refine(self) -> str | None:
+        """Refinement that suits the size of the objects, if it is another one."""
+        return "fine" if self.refine == "guided" and self.small_objects else None
 
     def textures(self, part: HeldOut) -> Tensor:
         """[N + 1, H, W] log-probabilities of a held-out part by the expert on textures."""
@@ -141,7 +147,8 @@ class Compare:
         nothing = Known(None, None)
         answer = fitted.answer([query], nothing)[0]
         whole = fitted.one_map(replace(answer, probability=query.restore(answer.probability)), nothing)
-        return get_refiner(self.refine)(whole.probability, part.image), likeness(query, shots.white)
+        refine = get_refiner(self.better_refine or self.refine)
+        return refine(whole.probability, part.image), likeness(query, shots.white)
 
 
 def choose(compare: Compare, weight: float | None = None, fixed_size: bool = False) -> tuple[Choice, Textures | None]:
@@ -156,11 +163,12 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
         The choice, and the expert on textures if it has a weight.
     """
     if weight is not None:
-        return Choice(weight, alike=-1.0, least=_least(compare)), compare.fitted() if weight else None
+        choice = Choice(weight, alike=-1.0, refine=compare.better_refine, least=_least(compare))
+        return choice, compare.fitted() if weight else None
     own, single = compare.look.size, len(compare.images) == 1
     sizes = [own] if fixed_size else [own, round(LARGER * own)]
     if single and not fixed_size:  # its halves cannot tell, but the size of the object can
-        sizes = [sizes[compare.is_small()]]
+        sizes = [sizes[compare.small_objects]]
     pixels = [_pixels(compare, part, sizes) for part in held_out(compare.images, compare.maps, compare.classes)]
     settings = [(w, side) for side in sizes for w in (WEIGHTS_OF_ONE if single else WEIGHTS)] if pixels else []
     scores = {setting: _score(pixels, setting, free=not single) for setting in settings}
@@ -176,7 +184,7 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
     named = {f"textures {w:g}, {side} pixels": score for (w, side), score in scores.items()}
     parts = "each half of the image by the other" if single else "each image by the others"
     other = None if best[1] == own else best[1]
-    choice = Choice(best[0], other, limit, offsets, _least(compare), named, parts)
+    choice = Choice(best[0], other, limit, compare.better_refine, offsets, _least(compare), named, parts)
     return choice, compare.fitted() if choice.weight else None
 
 

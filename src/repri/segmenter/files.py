@@ -86,7 +86,8 @@ def load_fitted(path: Path, extractor: str | Path | FeatureExtractor | None, dev
         )
     classifier = Classifier(Shots(*groups), len(classes), segmenter.inference, loaded.background, bool(params["joint"]))
     look = segmenter._look() if choice.size is None else dataclasses.replace(segmenter._look(), size=choice.size)
-    return Fitted(classes, look, classifier, segmenter.refine, segmenter.get_params(), choice, textures)
+    refine = choice.refine or segmenter.refine
+    return Fitted(classes, look, classifier, refine, segmenter.get_params(), choice, textures)
 
 
 def _choice(content: Mapping[str, Any]) -> Choice:

@@ -175,7 +175,7 @@ class Segmenter:
         seen = [Look(look.extractor, look.size).see(image) for image in images]
         shots, background = shots_of(seen, maps, len(names)), look.extractor.background
         classifier = Classifier(shots, len(names), method, background, self.joint)
-        return Fitted(names, look, classifier, self.refine, self.get_params(), choice, textures)
+        return Fitted(names, look, classifier, choice.refine or self.refine, self.get_params(), choice, textures)
 
     @classmethod
     def load(

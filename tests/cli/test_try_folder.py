@@ -5,7 +5,7 @@ import json
 import pytest
 
 from repri.models.load import EXTRACTORS
-from repri.segmenter.blend import Choice
+from repri.segmenter.experts.blend import Choice
 from tests.make import annotated_folder, build_quick
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from repri.segmenter.trial_settings import TrialSettings
+from repri.segmenter.trial.settings import TrialSettings
 
 from .common import Bars
 from .flags import resolve, settings_command
@@ -15,8 +15,8 @@ from .flags import resolve, settings_command
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from repri.segmenter.trial import Figure, FolderResult, Outcome
-    from repri.segmenter.trial_draws import Plan, TrialFolder
+    from repri.segmenter.trial.draws import Plan, TrialFolder
+    from repri.segmenter.trial.run import Figure, FolderResult, Outcome
 
 
 @settings_command(TrialSettings)
@@ -34,9 +34,9 @@ def try_folder(
     annotated images are segmented and scored."""
     settings = resolve(TrialSettings, config, given, "repri try")
     settings.check()
-    from repri.segmenter.trial import advice
-    from repri.segmenter.trial_draws import plan_draws, read_folder
-    from repri.segmenter.trial_report import check_output, labels, write_report
+    from repri.segmenter.trial.draws import plan_draws, read_folder
+    from repri.segmenter.trial.report import check_output, labels, write_report
+    from repri.segmenter.trial.run import advice
 
     output = None if settings.output is None else Path(settings.output).expanduser()
     if output is not None:
@@ -59,7 +59,7 @@ def try_folder(
 
 
 def _left_out(folder: TrialFolder, plan: Plan) -> list[str]:
-    from repri.segmenter.trial_draws import shots_text
+    from repri.segmenter.trial.draws import shots_text
 
     return [
         f"{folder.path}: {shots_text(shots)} {'is' if shots == 1 else 'are'} left out, because {reason}."
@@ -69,7 +69,7 @@ def _left_out(folder: TrialFolder, plan: Plan) -> list[str]:
 
 def _run(settings: TrialSettings, planned: list[tuple[str, TrialFolder, Plan]]) -> list[FolderResult]:
     """Every draw of every method. The first method keeps its masks of most shots, if they are drawn on a sheet."""
-    from repri.segmenter.trial import FolderResult, Outcome, run_draw, segmenters
+    from repri.segmenter.trial.run import FolderResult, Outcome, run_draw, segmenters
 
     tried = {method: segmenters(method, settings.extractor) for method in settings.methods}
     total = len(tried) * sum(len(draws) for _, _, plan in planned for draws in plan.draws.values())
@@ -114,8 +114,8 @@ def _table(title: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]]) 
 
 
 def _print_folder(result: FolderResult) -> None:
-    from repri.segmenter.trial_draws import shots_text
-    from repri.segmenter.trial_report import choices, percent, spread
+    from repri.segmenter.trial.draws import shots_text
+    from repri.segmenter.trial.report import choices, percent, spread
 
     rows = []
     for outcome in result.outcomes:
@@ -151,8 +151,8 @@ def _curves(outcomes: Sequence[Outcome], width: int = 40) -> list[str]:
 
 def _print_mean(results: Sequence[FolderResult]) -> None:
     """The mean over the folders for each method and number of shots."""
-    from repri.segmenter.trial import mean_figure
-    from repri.segmenter.trial_report import percent
+    from repri.segmenter.trial.report import percent
+    from repri.segmenter.trial.run import mean_figure
 
     rows = []
     for method, shots in sorted(

@@ -14,10 +14,10 @@ from repri.inference import InferenceConfig
 from repri.models.weights.checkpoints import read_tensors, write_tensors
 from repri.runtime.errors import RepriError
 
-from .blend import Choice
 from .classify import Classifier, Shots
-from .learned import Learned
-from .textures import SMALL, Textures
+from .experts.blend import Choice
+from .experts.learned import Learned
+from .experts.textures import SMALL, Textures
 
 if TYPE_CHECKING:
     from torch import Tensor

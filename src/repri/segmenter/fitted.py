@@ -16,12 +16,12 @@ from repri.refine import get_refiner
 from repri.runtime.errors import RepriError
 from repri.runtime.parallel import parallel
 
-from .blend import Choice, blended, raised, weight_for
 from .classify import Answer, Classifier, Shots
+from .experts.blend import Choice, blended, raised, weight_for
+from .experts.textures import Textures
 from .inputs import ImageLike, Known, Proportion, as_image, known_proportion, name_of
 from .look import Look
 from .result import Segmentation
-from .textures import Textures
 from .threads import side_by_side
 
 __all__ = ["Fitted"]

@@ -18,13 +18,13 @@ from repri.models import StitchedExtractor, load_extractor
 from repri.refine import get_refiner
 from repri.runtime.errors import RepriError
 
-from .blend import Choice
-from .choose import Compare, choose
 from .classify import Classifier, shots_of
+from .experts.blend import Choice
+from .experts.choose import Compare, choose
+from .experts.textures import SMALL
 from .fitted import Fitted
 from .inputs import ImageLike, check_names, load_shots
 from .look import CLEAN, Look
-from .textures import SMALL
 
 __all__ = ["Segmenter"]
 

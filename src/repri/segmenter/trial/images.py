@@ -14,7 +14,7 @@ from repri.data.io.masks import IGNORE
 from repri.runtime.draw import hue_map, outline, overlay, stack
 from repri.runtime.files import atomic
 
-from .trial import FolderResult, ScoredDraw
+from .run import FolderResult, ScoredDraw
 
 __all__ = ["best_and_worst", "draw_curve", "sheet"]
 

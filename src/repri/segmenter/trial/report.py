@@ -19,10 +19,10 @@ from repri.runtime.errors import RepriError
 from repri.runtime.files import atomic, check_writable
 from repri.runtime.settings import as_mapping
 
-from .trial import Figure, FolderResult, Outcome, advice
-from .trial_draws import TrialFolder, shots_text
-from .trial_images import best_and_worst, draw_curve
-from .trial_settings import TrialSettings
+from .draws import TrialFolder, shots_text
+from .images import best_and_worst, draw_curve
+from .run import Figure, FolderResult, Outcome, advice
+from .settings import TrialSettings
 
 __all__ = ["check_output", "choices", "labels", "percent", "spread", "trial_data", "write_report"]
 

@@ -13,9 +13,9 @@ from repri.data.io.annotations import AnnotatedImage
 from repri.data.io.formats import detect_format, read_annotated
 from repri.data.io.images import read_image
 from repri.runtime.errors import RepriError
+from repri.segmenter.inputs import check_names
 
-from .inputs import check_names
-from .trial_settings import TrialSettings
+from .settings import TrialSettings
 
 __all__ = ["Draw", "Plan", "TrialFolder", "draw_support", "plan_draws", "read_folder", "shots_text"]
 

@@ -21,13 +21,13 @@ from repri.inference import InferenceConfig
 from repri.inference.labels import IGNORE
 from repri.methods import Method, RePRI
 from repri.refine import get_refiner
+from repri.segmenter.classify import Classifier, shots_of
+from repri.segmenter.inputs import Known
+from repri.segmenter.look import Look, Seen
 
 from .blend import ALIKE, FLOOR, SOFT, STEP, USUAL, Choice, as_logs, likeness
-from .classify import Classifier, shots_of
 from .heldout import HeldOut, held_out
-from .inputs import Known
 from .learned import LearnSettings
-from .look import Look, Seen
 from .textures import COPIES, Sheet, Textures, fit_textures, sheet_of, sheets_of, width_of, working_scale
 
 __all__ = ["Compare", "choose"]

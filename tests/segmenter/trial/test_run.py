@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from repri import RepriError, Segmenter
-from repri.segmenter import trial
-from repri.segmenter.blend import Choice
-from repri.segmenter.trial import (
+from repri.segmenter.experts.blend import Choice
+from repri.segmenter.trial import run as trial
+from repri.segmenter.trial.draws import Draw, plan_draws, read_folder
+from repri.segmenter.trial.run import (
     Outcome,
     ScoredDraw,
     advice,
@@ -20,8 +21,7 @@ from repri.segmenter.trial import (
     run_draw,
     segmenters,
 )
-from repri.segmenter.trial_draws import Draw, plan_draws, read_folder
-from repri.segmenter.trial_settings import TRIED, TrialSettings
+from repri.segmenter.trial.settings import TRIED, TrialSettings
 from tests.make import annotated_folder, build_quick
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from repri import RepriError
-from repri.segmenter.trial import PARAMS
-from repri.segmenter.trial_settings import TRIED, TrialSettings
+from repri.segmenter.trial.run import PARAMS
+from repri.segmenter.trial.settings import TRIED, TrialSettings
 
 
 def test_the_defaults_are_accepted():

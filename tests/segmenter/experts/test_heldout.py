@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from repri.segmenter.heldout import FOLDS, OF_FOLD, held_out
+from repri.segmenter.experts.heldout import FOLDS, OF_FOLD, held_out
 from tests.make import noise, square
 
 

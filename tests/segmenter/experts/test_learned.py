@@ -5,7 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from repri.segmenter.learned import LearnSettings, _adam, _gradients, learn
+from repri.segmenter.experts.learned import LearnSettings, _adam, _gradients, learn
 
 
 def rings(count=2000, seed=0):

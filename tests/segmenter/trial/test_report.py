@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from repri import RepriError
-from repri.segmenter.trial import Figure, FolderResult, Outcome, run_draw, segmenters
-from repri.segmenter.trial_draws import plan_draws, read_folder
-from repri.segmenter.trial_report import check_output, choices, labels, percent, spread, trial_data, write_report
-from repri.segmenter.trial_settings import TrialSettings
+from repri.segmenter.trial.draws import plan_draws, read_folder
+from repri.segmenter.trial.report import check_output, choices, labels, percent, spread, trial_data, write_report
+from repri.segmenter.trial.run import Figure, FolderResult, Outcome, run_draw, segmenters
+from repri.segmenter.trial.settings import TrialSettings
 from tests.make import annotated_folder, build_quick
 
 SETTINGS = TrialSettings(shots=(1, 2, 9), draws=2, queries=2, methods=("ce", "prototype"))

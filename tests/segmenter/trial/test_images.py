@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from repri.segmenter.trial import FolderResult, Outcome, ScoredDraw
-from repri.segmenter.trial_draws import Draw, Plan, read_folder
-from repri.segmenter.trial_images import COLOURS, GAP, LINE, TILE, best_and_worst, draw_curve, sheet
-from repri.segmenter.trial_settings import TrialSettings
+from repri.segmenter.trial.draws import Draw, Plan, read_folder
+from repri.segmenter.trial.images import COLOURS, GAP, LINE, TILE, best_and_worst, draw_curve, sheet
+from repri.segmenter.trial.run import FolderResult, Outcome, ScoredDraw
+from repri.segmenter.trial.settings import TrialSettings
 from tests.make import annotated_folder, noise, square
 
 
@@ -51,7 +51,7 @@ def test_best_and_worst(tmp_path, count, best, worst, monkeypatch):
     ious = np.linspace(0.1, 0.9, count).round(2).tolist()
     texts = []
     monkeypatch.setattr(
-        "repri.segmenter.trial_images.sheet", lambda rows: texts.append([row[0].split()[-1] for row in rows])
+        "repri.segmenter.trial.images.sheet", lambda rows: texts.append([row[0].split()[-1] for row in rows])
     )
     assert list(best_and_worst(result_of(tmp_path / "set", ious))) == ["best", "worst"]
     assert texts == [[f"{x:.2f}" for x in ious[::-1][:best]], [f"{x:.2f}" for x in ious[:worst]]]

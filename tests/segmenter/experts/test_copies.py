@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from repri.segmenter.copies import SIZE, resized_mask, varied
+from repri.segmenter.experts.copies import SIZE, resized_mask, varied
 from tests.make import noise, square
 
 

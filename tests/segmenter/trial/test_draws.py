@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from repri import RepriError
-from repri.segmenter.trial_draws import TrialFolder, draw_support, plan_draws, read_folder, shots_text
-from repri.segmenter.trial_settings import TrialSettings
+from repri.segmenter.trial.draws import TrialFolder, draw_support, plan_draws, read_folder, shots_text
+from repri.segmenter.trial.settings import TrialSettings
 from tests.make import annotated_folder, noise
 
 

@@ -16,11 +16,11 @@ from PIL import Image
 
 from repri.data.io.images import read_image
 from repri.data.io.masks import IGNORE
+from repri.segmenter.segmenter import Segmenter
 
+from .draws import Draw, Plan, TrialFolder
 from .scribbles import scribble
-from .segmenter import Segmenter
-from .trial_draws import Draw, Plan, TrialFolder
-from .trial_settings import TrialSettings
+from .settings import TrialSettings
 
 __all__ = [
     "Figure",
@@ -57,7 +57,7 @@ def segmenters(name: str, extractor: Any = "default") -> Segmenter:
     """The segmenter of a method that is tried.
 
     Args:
-        name: One of :data:`repri.segmenter.trial_settings.TRIED`.
+        name: One of :data:`repri.segmenter.trial.settings.TRIED`.
         extractor: An extractor or its name, for all methods but ``forest``.
 
     Returns:

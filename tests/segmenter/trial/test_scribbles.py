@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from repri.segmenter.scribbles import scribble
+from repri.segmenter.trial.scribbles import scribble
 from tests.make import square
 
 

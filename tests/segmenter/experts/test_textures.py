@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from repri.segmenter.learned import LearnSettings
-from repri.segmenter.textures import MOST, SIDE, SMALL, fit_textures, sheet_of, sheets_of, working_scale
+from repri.segmenter.experts.learned import LearnSettings
+from repri.segmenter.experts.textures import MOST, SIDE, SMALL, fit_textures, sheet_of, sheets_of, working_scale
 
 QUICK = LearnSettings(members=1, steps=60, hidden=16)
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from repri import RepriError, Segmenter
-from repri.segmenter.choose import CLEARLY, LARGER, WEIGHTS, Compare, _best, choose
-from repri.segmenter.textures import SMALL
+from repri.segmenter.experts.choose import CLEARLY, LARGER, WEIGHTS, Compare, _best, choose
+from repri.segmenter.experts.textures import SMALL
 from tests.make import build_quick, square
-from tests.segmenter.test_textures import blobs
+from tests.segmenter.experts.test_textures import blobs
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """The expert on colours and textures: a small network that has learned from cells of two pixels.
 
 It knows no kinds of objects, and needs none where the queries look like the support: on microscope images, fields or
-surfaces. :mod:`repri.segmenter.blend` joins it with the expert on objects."""
+surfaces. :mod:`repri.segmenter.experts.blend` joins it with the expert on objects."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from repri.features.view import View
 from repri.inference import InferenceConfig, adapt
 from repri.inference.labels import IGNORE
 from repri.models.extractors.lowlevel import LowLevel
+from repri.segmenter.look import CLEAN
 
 from .copies import resized_mask, varied
 from .learned import Learned, LearnSettings, learn
-from .look import CLEAN
 
 __all__ = ["SMALL", "Sheet", "Textures", "fit_textures", "sheet_of", "sheets_of", "width_of", "working_scale"]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from .look import Seen
+from repri.segmenter.look import Seen
 
 __all__ = ["Choice", "as_logs", "blended", "likeness", "raised", "weight_for"]
 

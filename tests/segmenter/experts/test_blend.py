@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from repri.segmenter.blend import FLOOR, Choice, as_logs, blended, likeness, raised, weight_for
+from repri.segmenter.experts.blend import FLOOR, Choice, as_logs, blended, likeness, raised, weight_for
 from repri.segmenter.look import Seen
 
 

@@ -1,0 +1,1 @@
+"""Two experts on one image, and how a support chooses between them."""

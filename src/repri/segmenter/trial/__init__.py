@@ -1,0 +1,1 @@
+"""How well would it work on these images? Draw supports, segment the other annotated images, score them."""

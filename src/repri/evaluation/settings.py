@@ -60,7 +60,7 @@ class EvaluationSettings:
     protocol: str = "clean"
     """Protocol: clean, official or paper."""
     refine: str | None = None
-    """Refinement of the masks' borders: none or guided; default: guided under clean, none under the others."""
+    """Refinement of the masks' borders: none, guided or fine; default: guided under clean, none under the others."""
     precision: Literal["half", "single"] | None = None
     """Precision of stored features; default: half under clean and paper, single under official."""
     output: str | None = None

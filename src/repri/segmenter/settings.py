@@ -61,7 +61,7 @@ class SegmentSettings:
     method: MethodSettings = field(default_factory=MethodSettings)
     look: LookSettings = field(default_factory=LookSettings)
     refine: str | None = None
-    """Refinement of the masks' borders: guided (default) or none."""
+    """Refinement of the masks' borders: guided (default), fine (for small objects) or none."""
     joint: bool = True
     """Let several classes compete in one classifier; otherwise each class is fitted on its own."""
     auto: bool = True

@@ -26,6 +26,7 @@ from repri.segmenter.inputs import Known
 from repri.segmenter.look import Look, Seen
 
 from .blend import ALIKE, FLOOR, SOFT, STEP, USUAL, Choice, as_logs, likeness
+from .copies import resized_image, resized_mask
 from .heldout import HeldOut, held_out
 from .learned import LearnSettings
 from .textures import COPIES, Sheet, Textures, fit_textures, sheet_of, sheets_of, width_of, working_scale
@@ -38,6 +39,8 @@ WEIGHTS_OF_ONE = (0.0, 0.5, 0.7)
 """The same with a single annotated image, whose halves are more alike than images are."""
 LARGER = 1.42
 """Factor of the larger size, for which the network takes twice as long."""
+LARGEST = 1024
+"""Longest side of the images by which settings are compared."""
 FEW = 1.2
 """Mean width of an object, in cells, below which it is small; that of a disc is 0.4 times its diameter."""
 CLEARLY = 0.02
@@ -77,6 +80,18 @@ class Compare:
     """Whether several classes compete in one classifier."""
     refine: str
     """Refinement of the expert on objects."""
+    factor: float = 1.0
+    """Factor by which the images were reduced."""
+
+    def reduced(self) -> Compare:
+        """The same support with images of at most 1024 pixels, which is enough to compare settings."""
+        factor = min(1.0, LARGEST / max(max(image.shape[:2]) for image in self.images))
+        if factor == 1:
+            return self
+        sizes = [(max(1, round(m.shape[0] * factor)), max(1, round(m.shape[1] * factor))) for m in self.maps]
+        images = [resized_image(image, size) for image, size in zip(self.images, sizes, strict=True)]
+        maps = [resized_mask(mask, size) for mask, size in zip(self.maps, sizes, strict=True)]
+        return replace(self, images=images, maps=maps, factor=factor)
 
     @cached_property
     def scale(self) -> float:
@@ -135,7 +150,8 @@ class Compare:
 
     def fitted(self) -> Textures:
         """The expert on textures that is fitted to the whole support."""
-        return fit_textures(self.small, self.sheets, self.maps, self.classes, self.scale, None, self.steps)
+        fitted = fit_textures(self.small, self.sheets, self.maps, self.classes, self.scale, None, self.steps)
+        return replace(fitted, scale=self.factor * fitted.scale)
 
     def objects(self, part: HeldOut, size: int) -> tuple[Tensor, float]:
         """[N, H, W] probabilities of a held-out part by the expert on objects, and how much it looks like the rest."""
@@ -162,6 +178,7 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
     Returns:
         The choice, and the expert on textures if it has a weight.
     """
+    compare = compare.reduced()
     if weight is not None:
         choice = Choice(weight, alike=-1.0, refine=compare.better_refine, least=_least(compare))
         return choice, compare.fitted() if weight else None

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-__all__ = ["resized_mask", "varied"]
+__all__ = ["resized_image", "resized_mask", "varied"]
 
 LIGHT = 0.4
 """Largest change of light and contrast, as a logarithm."""
@@ -48,6 +48,13 @@ def varied(image: np.ndarray, count: int, seed: int = 0) -> Iterator[np.ndarray]
         pixels = torch.from_numpy(values.clip(0, 1)).movedim(-1, 0)[None]
         resized = F.interpolate(pixels, sides, mode="bilinear", align_corners=False, antialias=True)[0]
         yield (resized.movedim(0, -1) * 255).round().to(torch.uint8).numpy()
+
+
+def resized_image(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """An image [H, W, 3] uint8 at another size, smoothed where it shrinks."""
+    pixels = torch.from_numpy(image).movedim(-1, 0)[None]
+    resized = F.interpolate(pixels, size, mode="bilinear", align_corners=False, antialias=True)[0]
+    return np.ascontiguousarray(resized.movedim(0, -1).numpy())
 
 
 def resized_mask(mask: np.ndarray, size: tuple[int, int]) -> np.ndarray:

@@ -28,7 +28,7 @@ __all__ = ["SMALL", "Sheet", "Textures", "fit_textures", "sheet_of", "sheets_of"
 
 SMALL = LowLevel()
 """Extractor of small cells."""
-SIDE, MOST = 480, 1600
+SIDE, MOST = 480, 1024
 """Long side of the support at which textures are looked at, and the longest for thin objects and for queries."""
 THIN = 4.0
 """Pixels that a thin object should be wide at the working size."""
@@ -112,8 +112,9 @@ def sheet_of(extractor: FeatureExtractor, image: np.ndarray, scale: float) -> Sh
 
 
 def sheets_of(extractor: FeatureExtractor, image: np.ndarray, scale: float, copies: int, seed: int = 0) -> list[Sheet]:
-    """The small cells of an annotated image, then those of its varied copies."""
-    return [sheet_of(extractor, pixels, scale) for pixels in (image, *varied(image, copies, seed))]
+    """The small cells of an annotated image, then those of its varied copies, in half precision to spare memory."""
+    sheets = (sheet_of(extractor, pixels, scale) for pixels in (image, *varied(image, copies, seed)))
+    return [sheet._replace(features=sheet.features.half()) for sheet in sheets]
 
 
 def working_scale(images: Sequence[np.ndarray], maps: Sequence[np.ndarray]) -> float:

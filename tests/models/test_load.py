@@ -1,5 +1,7 @@
 """From a name to an extractor."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -152,3 +154,13 @@ def test_settings_build_an_extractor(tmp_path):
         build_extractor(settings, fold=3)
     with pytest.raises(RepriError, match=r"'default-fold\{fold\}' depends on the fold, and no fold was given"):
         build_extractor(ExtractorSettings("default-fold{fold}"))
+
+
+def test_parts_may_see_the_image_at_another_size_and_be_projected():
+    path = Path(__file__).parents[2] / "configs" / "networks" / "lowlevel-distilled.yaml"
+    joint = load_extractor(path)
+    image = torch.rand(1, 3, 96, 128)
+    features = joint.extract(image)
+    assert features.shape == (1, 140 + 64, 48, 64)
+    assert torch.equal(features[:, :140], load_extractor("lowlevel").extract(image))
+    assert joint.widths[0] == 28

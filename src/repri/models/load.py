@@ -18,6 +18,8 @@ from repri.runtime.settings import parse, read_yaml
 from .builders import build_trained
 from .extractors.headed import HeadedExtractor
 from .extractors.joint import JointExtractor
+from .extractors.projected import ProjectedExtractor
+from .extractors.scaled import ScaledExtractor
 from .extractors.stitched import StitchedExtractor
 from .heads.files import is_head, load_head
 from .registry import EXTRACTORS, Builder
@@ -190,7 +192,16 @@ def _build_joint(
     if set(content) != {"parts"} or not isinstance(listed, list) or not all(isinstance(part, dict) for part in listed):
         raise RepriError(f"{path} must have one key, parts, with a list of extractors such as {{name: resnet50}}.")
     parts = [parse(PartSettings, part, f"{path}, part {number}") for number, part in enumerate(listed, 1)]
-    return JointExtractor([load_extractor(**vars(p), device=device, fast=fast, compile=compile) for p in parts])
+    return JointExtractor([_build_part(part, device=device, fast=fast, compile=compile) for part in parts])
+
+
+def _build_part(settings: PartSettings, **machine: Any) -> FeatureExtractor:
+    """Build one extractor of a joint one."""
+    options = vars(settings) | machine
+    factor, projected = options.pop("factor"), options.pop("projected")
+    part = load_extractor(**options)
+    part = part if factor == 1 else ScaledExtractor(part, factor)
+    return ProjectedExtractor(part) if projected else part
 
 
 FILES = {".safetensors": _build_file, ".yaml": _build_joint, ".yml": _build_joint}

@@ -43,3 +43,7 @@ class PartSettings:
     """Whether several layers are concatenated or averaged."""
     shifts: int = 1
     """Number of shifted copies of the image along each side."""
+    factor: float = 1.0
+    """Sides of the image that this extractor gets, over those of the image that the joint one gets."""
+    projected: bool = False
+    """Whether only the whitened directions of its features are taken; it must know them, as ``distilled`` does."""

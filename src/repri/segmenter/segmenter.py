@@ -20,7 +20,8 @@ from repri.runtime.errors import RepriError
 
 from .classify import Classifier, shots_of
 from .experts.blend import Choice
-from .experts.choose import Compare, choose
+from .experts.choose import choose
+from .experts.compare import Compare
 from .experts.textures import SMALL
 from .fitted import Fitted
 from .inputs import ImageLike, check_names, load_shots

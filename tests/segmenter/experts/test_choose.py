@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from repri import RepriError, Segmenter
-from repri.segmenter.experts.choose import CLEARLY, LARGER, LARGEST, WEIGHTS, Compare, _best, choose
+from repri.segmenter.experts.choose import LARGER, WEIGHTS, choose
+from repri.segmenter.experts.compare import Compare
+from repri.segmenter.experts.scores import CLEARLY
 from repri.segmenter.experts.textures import SMALL
 from tests.make import build_quick, square
 from tests.segmenter.experts.test_textures import blobs
@@ -88,21 +90,6 @@ def test_other_methods_choose_nothing(support):
     assert fitted.textures is None
 
 
-@pytest.mark.parametrize(
-    ("scores", "expected"),
-    [
-        ({(0.0, 417): 0.5, (0.7, 417): 0.5}, (0.0, 417)),
-        ({(0.0, 417): 0.5, (0.7, 417): 0.6}, (0.7, 417)),
-        ({(0.0, 417): 0.5, (0.0, 592): 0.53}, (0.0, 417)),
-        ({(0.0, 417): 0.5, (0.0, 592): 0.55}, (0.0, 592)),
-        ({(0.0, 417): 0.5, (0.5, 417): 0.701, (0.7, 417): 0.7}, (0.7, 417)),
-        ({}, (0.0, 417)),
-    ],
-)
-def test_ties_go_to_the_default(scores, expected):
-    assert _best(scores, (0.0, 417)) == expected
-
-
 def test_a_weight_outside_its_range_is_refused():
     with pytest.raises(RepriError, match="textures is a weight between 0 and 1, got 2"):
         Segmenter("filters", textures=2)
@@ -113,17 +100,3 @@ def test_classes_that_one_image_shows_and_others_do_not():
     second = np.ascontiguousarray(second[:, :, ::-1])
     fitted = Segmenter(build_quick()).fit_maps([first, second], [one, two * 2], ("red", "blue"))
     assert fitted.segment(first).mask.max() <= 2
-
-
-def test_large_images_are_reduced_for_the_comparison(support):
-    image, mask = np.zeros((1000, 3000, 3), np.uint8), np.zeros((1000, 3000), np.uint8)
-    image[300:700, 900:1500], mask[300:700, 900:1500] = (200, 30, 30), 1
-    compare = comparison([image], [mask])
-    small = compare.reduced()
-    assert small.images[0].shape[1] == LARGEST
-    assert small.maps[0].shape == small.images[0].shape[:2]
-    assert small.maps[0].mean() == pytest.approx(mask.mean(), abs=0.01)
-    assert small.factor * small.scale == pytest.approx(compare.scale, rel=0.01)
-    _, textures = choose(compare, weight=0.5)
-    assert textures.scale == pytest.approx(compare.scale, rel=0.01)
-    assert comparison(*support).reduced().factor == 1

@@ -1,0 +1,149 @@
+"""A support and the two experts, fitted to parts of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from torch import Tensor
+
+from repri.features.extractor import FeatureExtractor
+from repri.inference import InferenceConfig
+from repri.inference.labels import IGNORE
+from repri.methods import Method, RePRI
+from repri.refine import get_refiner
+from repri.segmenter.classify import Classifier, shots_of
+from repri.segmenter.inputs import Known
+from repri.segmenter.look import Look, Seen
+
+from .blend import likeness
+from .copies import resized_image, resized_mask
+from .heldout import HeldOut
+from .learned import LearnSettings
+from .textures import COPIES, Sheet, Textures, fit_textures, sheet_of, sheets_of, width_of, working_scale
+
+__all__ = ["Compare"]
+
+LARGEST = 1024
+"""Longest side of the images by which settings are compared."""
+FEW = 1.2
+"""Mean width of an object, in cells, below which it is small; that of a disc is 0.4 times its diameter."""
+QUICK = LearnSettings(members=1, steps=100, hidden=32)
+"""Training of the networks that are only compared."""
+
+
+@dataclass(frozen=True, eq=False)
+class Compare:
+    """A support, and the two experts that are fitted to parts of it; features are computed once."""
+
+    look: Look
+    """How the expert on objects looks at images."""
+    small: FeatureExtractor
+    """Extractor of small cells, for the expert on textures."""
+    images: Sequence[np.ndarray]
+    """K arrays [H, W, 3] uint8."""
+    maps: Sequence[np.ndarray]
+    """K arrays [H, W] with 0 … N and 255, or soft values of one class."""
+    classes: int
+    """N."""
+    method: Method
+    """Method of the expert on objects."""
+    joint: bool
+    """Whether several classes compete in one classifier."""
+    refine: str
+    """Refinement of the expert on objects."""
+    factor: float = 1.0
+    """Factor by which the images were reduced."""
+
+    def reduced(self) -> Compare:
+        """The same support with images of at most 1024 pixels, which is enough to compare settings."""
+        factor = min(1.0, LARGEST / max(max(image.shape[:2]) for image in self.images))
+        if factor == 1:
+            return self
+        sizes = [(max(1, round(m.shape[0] * factor)), max(1, round(m.shape[1] * factor))) for m in self.maps]
+        images = [resized_image(image, size) for image, size in zip(self.images, sizes, strict=True)]
+        maps = [resized_mask(mask, size) for mask, size in zip(self.maps, sizes, strict=True)]
+        return replace(self, images=images, maps=maps, factor=factor)
+
+    @cached_property
+    def scale(self) -> float:
+        """Factor by which images are resized for the expert on textures."""
+        return working_scale(self.images, self.maps)
+
+    @cached_property
+    def steps(self) -> InferenceConfig:
+        """Steps of the expert on textures on a query, with the terms that the method has."""
+        terms = dataclasses.asdict(self.method.config) if isinstance(self.method, RePRI) else {}
+        left_out = [term for term in ("h", "kl") if terms.get(f"lambda_{term}") == 0]
+        return InferenceConfig.preset("learned").without(*left_out)
+
+    @cached_property
+    def sheets(self) -> list[list[Sheet]]:
+        """Small cells of each image and of its varied copies."""
+        copies = min(4, max(1, COPIES // len(self.images)))
+        return [sheets_of(self.small, image, self.scale, copies, k) for k, image in enumerate(self.images)]
+
+    @cached_property
+    def _seen(self) -> dict[tuple[int, int], Seen]:
+        return {}
+
+    @cached_property
+    def _experts(self) -> dict[int, Textures]:
+        return {}
+
+    def seen(self, place: int, size: int) -> Seen:
+        """Large cells of an image of the support."""
+        if (place, size) not in self._seen:
+            self._seen[place, size] = Look(self.look.extractor, size).see(self.images[place])
+        return self._seen[place, size]
+
+    @cached_property
+    def small_objects(self) -> bool:
+        """Whether the objects of the support are small for the cells of the expert on objects."""
+        look, sides = self.look, [max(image.shape[:2]) for image in self.images]
+        widths = [look.size / side * width_of(mask) for side, mask in zip(sides, self.maps, strict=True)]
+        return float(np.median(widths)) < FEW * look.extractor.stride
+
+    @property
+    def better_refine(self) -> str | None:
+        """Refinement that suits the size of the objects, if it is another one."""
+        return "fine" if self.refine == "guided" and self.small_objects else None
+
+    def textures(self, part: HeldOut) -> Tensor:
+        """[N + 1, H, W] log-probabilities of a held-out part by the expert on textures."""
+        if part.fold not in self._experts:
+            sheets = [self.sheets[k][:3] for k in part.known]
+            settings = (len(part.classes), self.scale, QUICK, self.steps)
+            self._experts[part.fold] = fit_textures(self.small, sheets, part.maps, *settings)
+        expert = self._experts[part.fold]
+        if part.place is not None:
+            return expert.logs_of(self.sheets[part.place][0])
+        return expert.logs_of(sheet_of(self.small, part.image, self.scale))
+
+    def fitted(self) -> Textures:
+        """The expert on textures that is fitted to the whole support."""
+        fitted = fit_textures(self.small, self.sheets, self.maps, self.classes, self.scale, None, self.steps)
+        return replace(fitted, scale=self.factor * fitted.scale)
+
+    def objects(self, part: HeldOut, size: int) -> tuple[Tensor, float]:
+        """[N, H, W] probabilities of a held-out part by the expert on objects, and how much it looks like the rest."""
+        shots = shots_of([self.seen(k, size) for k in part.known], part.maps, len(part.classes))
+        background = self.look.extractor.background
+        fitted = Classifier(shots, len(part.classes), self.method, background, self.joint)
+        copy = part.place is None
+        query = Look(self.look.extractor, size).see(part.image) if copy else self.seen(part.place, size)
+        nothing = Known(None, None)
+        answer = fitted.answer([query], nothing)[0]
+        whole = fitted.one_map(replace(answer, probability=query.restore(answer.probability)), nothing)
+        refine = get_refiner(self.better_refine or self.refine)
+        return refine(whole.probability, part.image), likeness(query, shots.white)
+
+    @property
+    def least_proportion(self) -> float:
+        """Half of the smallest proportion of a single class in the support; 0 for scribbles, which tell none."""
+        if self.classes > 1 or any((mask == IGNORE).mean() > 0.5 for mask in self.maps):
+            return 0.0
+        return min(float(mask[mask != IGNORE].mean()) for mask in self.maps) / 2

@@ -8,7 +8,7 @@ from __future__ import annotations
 from .blend import ALIKE, SOFT, STEP, USUAL, Choice
 from .compare import Compare
 from .heldout import held_out
-from .scores import best_of, offsets_for, pixels_of, score
+from .scores import CLEARLY, best_of, offsets_for, pixels_of, score
 from .textures import Textures
 
 __all__ = ["choose"]
@@ -17,6 +17,9 @@ WEIGHTS = (0.0, 0.5, 0.7, 0.85)
 """Weights of the expert on textures; the expert on objects has the rest."""
 WEIGHTS_OF_ONE = (0.0, 0.5, 0.7)
 """The same with a single annotated image, whose halves are more alike than images are."""
+CLEARLY_OF_ONE = 0.1
+"""IoU by which textures must be better on the halves of a single image; photographs gain up to 0.1 there, and lose on
+other images."""
 LARGER = 1.42
 """Factor of the larger size, for which the network takes twice as long."""
 MARGIN = 0.05
@@ -48,7 +51,7 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
     settings = [(w, side) for side in sizes for w in (WEIGHTS_OF_ONE if single else WEIGHTS)] if pixels else []
     scores = {setting: score(pixels, setting, free=not single) for setting in settings}
     default = (0.0, sizes[0])
-    best, offsets = best_of(scores, default), ()
+    best, offsets = best_of(scores, default, CLEARLY_OF_ONE if single else CLEARLY), ()
     if single and scores:
         gain = (scores[best] - scores[default] - USUAL) / STEP
         limit = ALIKE - SOFT * min(MOST, max(-MOST, gain))

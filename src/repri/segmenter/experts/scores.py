@@ -96,8 +96,8 @@ def _largest(logs: Tensor) -> Tensor:
     return mask
 
 
-def best_of(scores: dict[Setting, float], default: Setting) -> Setting:
-    """The best setting, if it is clearly better than the default.
+def best_of(scores: dict[Setting, float], default: Setting, clearly: float = CLEARLY) -> Setting:
+    """The best setting, if it is better than the default by at least ``clearly``.
 
     Of two weights that are nearly as good, it is the larger one, because the expert on objects is often sure of itself
     where it is wrong. A larger size takes longer, so it must be better by twice as much."""
@@ -106,7 +106,7 @@ def best_of(scores: dict[Setting, float], default: Setting) -> Setting:
     scores = {setting: score + CLEARLY * setting[0] for setting, score in scores.items()}
     own = {setting: score for setting, score in scores.items() if setting[1] == default[1]}
     best, larger = max(own, key=own.__getitem__), max(scores, key=scores.__getitem__)
-    best = best if own[best] > own[default] + CLEARLY else default
+    best = best if own[best] > own[default] + clearly else default
     return larger if scores[larger] > scores[best] + 2 * CLEARLY else best
 
 

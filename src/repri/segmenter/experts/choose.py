@@ -61,6 +61,8 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
             offsets = offsets_for(pixels, best)
     named = {f"textures {w:g}, {side} pixels": value for (w, side), value in scores.items()}
     parts = "each half of the image by the other" if single else "each image by the others"
+    if best == default:  # nothing is clearly better, so all stays as it is
+        return Choice(0.0, None, limit, None, offsets, 0.0, named, parts), None
     other = None if best[1] == own else best[1]
     choice = Choice(best[0], other, limit, compare.better_refine, offsets, compare.least_proportion, named, parts)
     return choice, compare.fitted() if choice.weight else None

@@ -129,7 +129,7 @@ def working_scale(images: Sequence[np.ndarray], maps: Sequence[np.ndarray]) -> f
         >>> thin = np.zeros_like(mask)
         >>> thin[:, 500:504] = 1
         >>> working_scale([image], [thin])
-        1.0
+        0.8
     """
     longest = max(max(image.shape[:2]) for image in images)
     wide = min(width_of(mask) for mask in maps)

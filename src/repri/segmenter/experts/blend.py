@@ -22,8 +22,8 @@ ALIKE, SOFT = 0.56, 0.03
 photographs of one class of PASCAL have 0.43 (median; 0.66 at the 95th percentile), two images of one microscope, field
 or surface 0.7 to 0.9."""
 USUAL, STEP = 0.25, 0.1
-"""With a single annotated image: the gain on its halves that says nothing about other images, because it is usual for
-photographs, and the gain beyond it that counts as much as one step of likeness."""
+"""Gain on held-out parts that says nothing about other images, and the gain beyond it that counts as much as one step
+of likeness."""
 RAISE = 3.0
 """Largest shift of logits by which a class gets more of an image."""
 FLOOR = 0.001

@@ -8,7 +8,7 @@ from __future__ import annotations
 from .blend import ALIKE, SOFT, STEP, USUAL, Choice
 from .compare import Compare
 from .heldout import held_out
-from .scores import CLEARLY, best_of, offsets_for, pixels_of, score
+from .scores import best_of, offsets_for, pixels_of, score
 from .textures import Textures
 
 __all__ = ["choose"]
@@ -17,15 +17,12 @@ WEIGHTS = (0.0, 0.5, 0.7, 0.85)
 """Weights of the expert on textures; the expert on objects has the rest."""
 WEIGHTS_OF_ONE = (0.0, 0.5, 0.7)
 """The same with a single annotated image, whose halves are more alike than images are."""
-CLEARLY_OF_ONE = 0.1
-"""IoU by which textures must be better on the halves of a single image; photographs gain up to 0.1 there, and lose on
-other images."""
 LARGER = 1.42
 """Factor of the larger size, for which the network takes twice as long."""
 MARGIN = 0.05
 """Likeness by which a query may be less like the support than its images are like each other."""
 MOST = 2.0
-"""Most steps of likeness that the gain on the halves of a single image counts for."""
+"""Most steps of likeness that the gain on held-out parts counts for."""
 
 
 def choose(compare: Compare, weight: float | None = None, fixed_size: bool = False) -> tuple[Choice, Textures | None]:
@@ -51,13 +48,13 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
     settings = [(w, side) for side in sizes for w in (WEIGHTS_OF_ONE if single else WEIGHTS)] if pixels else []
     scores = {setting: score(pixels, setting, free=not single) for setting in settings}
     default = (0.0, sizes[0])
-    best, offsets = best_of(scores, default, CLEARLY_OF_ONE if single else CLEARLY), ()
-    if single and scores:
-        gain = (scores[best] - scores[default] - USUAL) / STEP
-        limit = ALIKE - SOFT * min(MOST, max(-MOST, gain))
-    else:
-        limit = min([ALIKE, *(like - MARGIN for part in pixels for like in part.alike)])
-        if scores and (compare.classes > 1 or best[0] > 0):
+    best, offsets = best_of(scores, default), ()
+    gain = scores[best] - scores[default] if scores else 0.0
+    limit = ALIKE - SOFT * min(MOST, max(-MOST, (gain - USUAL) / STEP))
+    if not single and scores:
+        if gain > USUAL:  # the images are as unlike each other as queries may be
+            limit = min([limit, *(like - MARGIN for part in pixels for like in part.alike)])
+        if compare.classes > 1 or best[0] > 0:
             offsets = offsets_for(pixels, best)
     named = {f"textures {w:g}, {side} pixels": value for (w, side), value in scores.items()}
     parts = "each half of the image by the other" if single else "each image by the others"

@@ -19,7 +19,11 @@ from .heldout import HeldOut
 __all__ = ["CLEARLY", "Pixels", "Setting", "best_of", "offsets_for", "pixels_of", "score"]
 
 CLEARLY = 0.02
-"""IoU by which a setting must be better than the default."""
+"""IoU by which offsets must be better than none."""
+FAR = 0.1
+"""IoU by which textures must be better than the default."""
+LONGER = 0.05
+"""IoU by which a larger size, which takes longer, must be better."""
 PIXELS = 10_000
 """About as many pixels of a held-out part are compared."""
 OFFSETS = (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0)
@@ -96,18 +100,19 @@ def _largest(logs: Tensor) -> Tensor:
     return mask
 
 
-def best_of(scores: dict[Setting, float], default: Setting, clearly: float = CLEARLY) -> Setting:
-    """The best setting, if it is better than the default by at least ``clearly``.
+def best_of(scores: dict[Setting, float], default: Setting) -> Setting:
+    """The best setting, if it is clearly better than the default.
 
     Of two weights that are nearly as good, it is the larger one, because the expert on objects is often sure of itself
-    where it is wrong. A larger size takes longer, so it must be better by twice as much."""
+    where it is wrong. Textures must be better by far, because photographs gain a little from them by chance and then
+    lose on other images. A larger size takes longer, so it must be better than the own size."""
     if not scores:
         return default
-    scores = {setting: score + CLEARLY * setting[0] for setting, score in scores.items()}
-    own = {setting: score for setting, score in scores.items() if setting[1] == default[1]}
-    best, larger = max(own, key=own.__getitem__), max(scores, key=scores.__getitem__)
-    best = best if own[best] > own[default] + clearly else default
-    return larger if scores[larger] > scores[best] + 2 * CLEARLY else best
+    least = scores[default] + FAR
+    usable = {key: value + CLEARLY * key[0] for key, value in scores.items() if not key[0] or value > least}
+    own = {setting: value for setting, value in usable.items() if setting[1] == default[1]}
+    best, larger = max(own, key=own.__getitem__), max(usable, key=usable.__getitem__)
+    return larger if usable[larger] > usable[best] + LONGER else best
 
 
 def offsets_for(pixels: Sequence[Pixels], setting: Setting) -> tuple[float, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from .blend import ALIKE, SOFT, STEP, USUAL, Choice
 from .compare import Compare
 from .heldout import held_out
-from .scores import best_of, offsets_for, pixels_of, score
+from .scores import FAR, best_of, offsets_for, pixels_of, score
 from .textures import Textures
 
 __all__ = ["choose"]
@@ -17,6 +17,8 @@ WEIGHTS = (0.0, 0.5, 0.7, 0.85)
 """Weights of the expert on textures; the expert on objects has the rest."""
 WEIGHTS_OF_ONE = (0.0, 0.5, 0.7)
 """The same with a single annotated image, whose halves are more alike than images are."""
+FAR_OF_SEVERAL = 0.14
+"""IoU by which textures must be better with several images, where the best of more settings is taken."""
 LARGER = 1.42
 """Factor of the larger size, for which the network takes twice as long."""
 MARGIN = 0.05
@@ -48,7 +50,7 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
     settings = [(w, side) for side in sizes for w in (WEIGHTS_OF_ONE if single else WEIGHTS)] if pixels else []
     scores = {setting: score(pixels, setting, free=not single) for setting in settings}
     default = (0.0, sizes[0])
-    best, offsets = best_of(scores, default), ()
+    best, offsets = best_of(scores, default, FAR if single else FAR_OF_SEVERAL), ()
     gain = scores[best] - scores[default] if scores else 0.0
     limit = ALIKE - SOFT * min(MOST, max(-MOST, (gain - USUAL) / STEP))
     if not single and scores:

@@ -100,16 +100,18 @@ def _largest(logs: Tensor) -> Tensor:
     return mask
 
 
-def best_of(scores: dict[Setting, float], default: Setting) -> Setting:
+def best_of(scores: dict[Setting, float], default: Setting, far: float = FAR) -> Setting:
     """The best setting, if it is clearly better than the default.
 
     Of two weights that are nearly as good, it is the larger one, because the expert on objects is often sure of itself
     where it is wrong. Textures must be better by far, because photographs gain a little from them by chance and then
-    lose on other images. A larger size takes longer, so it must be better than the own size."""
+    lose on other images. A larger size takes longer, so it must be better than the own size; without textures it is
+    not taken."""
     if not scores:
         return default
-    least = scores[default] + FAR
-    usable = {key: value + CLEARLY * key[0] for key, value in scores.items() if not key[0] or value > least}
+    least = scores[default] + far
+    taken = {key: value for key, value in scores.items() if key == default or (key[0] > 0 and value > least)}
+    usable = {key: value + CLEARLY * key[0] for key, value in taken.items()}
     own = {setting: value for setting, value in usable.items() if setting[1] == default[1]}
     best, larger = max(own, key=own.__getitem__), max(usable, key=usable.__getitem__)
     return larger if usable[larger] > usable[best] + LONGER else best

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .joint import JointResult, infer_joint
     from .labels import true_proportion
     from .linear import Adapted, adapt
+    from .logistic import LinearClassifier, fit_logistic
     from .result import InferenceResult, Step
     from .solver import infer, perturbed
 
@@ -19,8 +20,10 @@ __all__ = [
     "InferenceConfig",
     "InferenceResult",
     "JointResult",
+    "LinearClassifier",
     "Step",
     "adapt",
+    "fit_logistic",
     "infer",
     "infer_joint",
     "native_status",
@@ -35,6 +38,7 @@ __getattr__ = lazy_names(
         **dict.fromkeys(("JointResult", "infer_joint"), ".joint"),
         **dict.fromkeys(("InferenceResult", "Step"), ".result"),
         **dict.fromkeys(("infer", "perturbed"), ".solver"),
+        **dict.fromkeys(("LinearClassifier", "fit_logistic"), ".logistic"),
         "native_status": ".backends.build",
         "true_proportion": ".labels",
     },

@@ -14,10 +14,11 @@ from repri.inference import InferenceConfig
 from repri.models.weights.checkpoints import read_tensors, write_tensors
 from repri.runtime.errors import RepriError
 
-from .classify import Classifier, Shots
+from .classify import Shots
 from .experts.blend import Choice
 from .experts.learned import Learned
 from .experts.textures import SMALL, Textures
+from .logistic import make_classifier
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -84,7 +85,8 @@ def load_fitted(path: Path, extractor: str | Path | FeatureExtractor | None, dev
             f"{path} holds features of {made_with['name']}, and {loaded.name} here has other weights or settings: "
             "use the extractor that it was made with."
         )
-    classifier = Classifier(Shots(*groups), len(classes), segmenter.inference, loaded.background, bool(params["joint"]))
+    support = (Shots(*groups), len(classes), segmenter.inference, loaded.background, bool(params["joint"]))
+    classifier = make_classifier(choice.logistic, *support)
     look = segmenter._look() if choice.size is None else dataclasses.replace(segmenter._look(), size=choice.size)
     refine = choice.refine or segmenter.refine
     return Fitted(classes, look, classifier, refine, segmenter.get_params(), choice, textures)

@@ -18,13 +18,14 @@ from repri.models import StitchedExtractor, load_extractor
 from repri.refine import get_refiner
 from repri.runtime.errors import RepriError
 
-from .classify import Classifier, shots_of
+from .classify import shots_of
 from .experts.blend import Choice
 from .experts.choose import choose
 from .experts.compare import Compare
 from .experts.textures import SMALL
 from .fitted import Fitted
 from .inputs import ImageLike, check_names, load_shots
+from .logistic import make_classifier
 from .look import CLEAN, Look
 
 __all__ = ["Segmenter"]
@@ -175,7 +176,7 @@ class Segmenter:
             look = replace(look, size=choice.size)
         seen = [Look(look.extractor, look.size).see(image) for image in images]
         shots, background = shots_of(seen, maps, len(names)), look.extractor.background
-        classifier = Classifier(shots, len(names), method, background, self.joint)
+        classifier = make_classifier(choice.logistic, shots, len(names), method, background, self.joint)
         return Fitted(names, look, classifier, choice.refine or self.refine, self.get_params(), choice, textures)
 
     @classmethod

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import torch
 
-__all__ = ["side_by_side"]
+__all__ = ["one_thread", "side_by_side"]
 
 _lock, _calls, _threads = threading.Lock(), 0, 1
 
@@ -36,3 +36,15 @@ def side_by_side(batch: int, device: torch.device) -> Generator[tuple[int, Calla
             _calls -= 1
             if _calls == 0:
                 torch.set_num_threads(_threads)
+
+
+@contextmanager
+def one_thread() -> Generator[None]:
+    """One thread of torch for what is inside, so that sums, and what follows from them, do not depend on the number of
+    threads."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from repri import RepriError, Segmenter
-from repri.segmenter.experts.choose import LARGER, WEIGHTS, choose
+from repri.segmenter.experts.choose import WEIGHTS, choose
 from repri.segmenter.experts.compare import Compare
 from repri.segmenter.experts.scores import CLEARLY
 from repri.segmenter.experts.textures import SMALL
@@ -66,12 +66,11 @@ def test_a_size_that_is_given_is_kept(support):
 
 
 @pytest.mark.parametrize(("side", "small"), [(60, False), (8, True)])
-def test_one_image_with_a_small_object_is_looked_at_larger(side, small):
+def test_the_filter_follows_the_size_of_the_object(side, small):
     image, mask = blobs(0)
     compare = comparison([image], [square(*mask.shape, 20, 30, side)])
     assert compare.small_objects == small
-    choice, _ = choose(compare)
-    assert choice.size == (round(LARGER * 96) if small and choice.weight else None)
+    assert choose(compare)[0].size is None
     assert replace(compare, refine="guided").better_refine == ("fine" if small else None)
 
 

@@ -50,13 +50,15 @@ class Choice:
     """Setting → IoU on held-out parts of the support."""
     parts: str = ""
     """What was held out."""
+    logistic: bool = False
+    """Whether the expert on objects is a logistic regression on all labelled cells."""
 
     def __str__(self) -> str:
-        objects = f"objects{'' if self.size is None else f' at {self.size} pixels'}"
+        objects = f"objects{' by logistic regression' * self.logistic}{f' at {self.size} pixels' * bool(self.size)}"
         if not self.scores:
             return f"{objects}: nothing was compared"
         best, default = max(self.scores.values()), next(iter(self.scores.values()))
-        if self.weight == 0 and self.size is None:
+        if self.weight == 0 and self.size is None and not self.logistic:
             return f"objects, the default: no setting is clearly better on {self.parts} (IoU {default:.2f})"
         joined = f"{objects} and textures (weight {self.weight:g})" if self.weight else objects
         return f"{joined}: IoU {best:.2f} on {self.parts}, {default:.2f} with the default"

@@ -6,9 +6,9 @@ better than the default; else the default stays."""
 from __future__ import annotations
 
 from .blend import ALIKE, SOFT, STEP, USUAL, Choice
-from .compare import Compare
+from .compare import Compare, Sight
 from .heldout import held_out
-from .scores import FAR, best_of, offsets_for, pixels_of, score
+from .scores import FAR, Setting, best_of, offsets_for, pixels_of, score
 from .textures import Textures
 
 __all__ = ["choose"]
@@ -42,26 +42,36 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
     if weight is not None:
         choice = Choice(weight, alike=-1.0, refine=compare.better_refine, least=compare.least_proportion)
         return choice, compare.fitted() if weight else None
-    own, single = compare.look.size, len(compare.images) == 1
-    sizes = [own] if fixed_size else [own, round(LARGER * own)]
-    if single and not fixed_size:  # its halves cannot tell, but the size of the object can
-        sizes = [sizes[compare.small_objects]]
-    pixels = [pixels_of(compare, part, sizes) for part in held_out(compare.images, compare.maps, compare.classes)]
-    settings = [(w, side) for side in sizes for w in (WEIGHTS_OF_ONE if single else WEIGHTS)] if pixels else []
+    sights, single = _sights(compare, fixed_size), len(compare.images) == 1
+    pixels = [pixels_of(compare, part, sights) for part in held_out(compare.images, compare.maps, compare.classes)]
+    weights = WEIGHTS_OF_ONE if single else WEIGHTS
+    settings = [Setting(weight, sight) for sight in sights for weight in weights] if pixels else []
     scores = {setting: score(pixels, setting, free=not single) for setting in settings}
-    default = (0.0, sizes[0])
+    default = Setting(0.0, sights[0])
     best, offsets = best_of(scores, default, FAR if single else FAR_OF_SEVERAL), ()
     gain = scores[best] - scores[default] if scores else 0.0
     limit = ALIKE - SOFT * min(MOST, max(-MOST, (gain - USUAL) / STEP))
     if not single and scores:
         if gain > USUAL:  # the images are as unlike each other as queries may be
             limit = min([limit, *(like - MARGIN for part in pixels for like in part.alike)])
-        if compare.classes > 1 or best[0] > 0:
+        if compare.classes > 1 or best.weight > 0:
             offsets = offsets_for(pixels, best)
-    named = {f"textures {w:g}, {side} pixels": value for (w, side), value in scores.items()}
+    named = {str(setting): value for setting, value in scores.items()}
     parts = "each half of the image by the other" if single else "each image by the others"
     if best == default:  # nothing is clearly better, so all stays as it is
         return Choice(0.0, None, limit, None, offsets, 0.0, named, parts), None
-    other = None if best[1] == own else best[1]
-    choice = Choice(best[0], other, limit, compare.better_refine, offsets, compare.least_proportion, named, parts)
+    other = None if best.sight.size == compare.look.size else best.sight.size
+    least, logistic = compare.least_proportion, best.sight.logistic
+    choice = Choice(best.weight, other, limit, compare.better_refine, offsets, least, named, parts, logistic)
     return choice, compare.fitted() if choice.weight else None
+
+
+def _sights(compare: Compare, fixed_size: bool) -> list[Sight]:
+    """Sizes and classifiers that are compared; the first is the default."""
+    own = compare.look.size
+    larger = own if fixed_size else round(LARGER * own)
+    if len(compare.images) == 1:  # its halves cannot tell the size
+        return [Sight(own)]
+    if compare.classes > 1:
+        return list(dict.fromkeys([Sight(own), Sight(own, True), Sight(larger, True)]))
+    return list(dict.fromkeys([Sight(own), Sight(larger)]))

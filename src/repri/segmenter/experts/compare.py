@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -13,10 +13,11 @@ from torch import Tensor
 from repri.features.extractor import FeatureExtractor
 from repri.inference import InferenceConfig
 from repri.inference.labels import IGNORE
-from repri.methods import Method, RePRI
+from repri.methods import Method
 from repri.refine import get_refiner
-from repri.segmenter.classify import Classifier, shots_of
+from repri.segmenter.classify import shots_of
 from repri.segmenter.inputs import Known
+from repri.segmenter.logistic import make_classifier, steps_of
 from repri.segmenter.look import Look, Seen
 
 from .blend import likeness
@@ -25,7 +26,7 @@ from .heldout import HeldOut
 from .learned import LearnSettings
 from .textures import COPIES, Sheet, Textures, fit_textures, sheet_of, sheets_of, width_of, working_scale
 
-__all__ = ["Compare"]
+__all__ = ["Compare", "Sight"]
 
 LARGEST = 1024
 """Longest side of the images by which settings are compared."""
@@ -33,6 +34,18 @@ FEW = 1.2
 """Mean width of an object, in cells, below which it is small; that of a disc is 0.4 times its diameter."""
 QUICK = LearnSettings(members=1, steps=100, hidden=32)
 """Training of the networks that are only compared."""
+
+
+class Sight(NamedTuple):
+    """How the expert on objects works."""
+
+    size: int
+    """Long side in pixels at which it looks at images."""
+    logistic: bool = False
+    """Whether its classifier is a logistic regression on all labelled cells; else RePRI's prototypes."""
+
+    def __str__(self) -> str:
+        return f"{self.size} pixels{', logistic' if self.logistic else ''}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +89,7 @@ class Compare:
     @cached_property
     def steps(self) -> InferenceConfig:
         """Steps of the expert on textures on a query, with the terms that the method has."""
-        terms = dataclasses.asdict(self.method.config) if isinstance(self.method, RePRI) else {}
-        left_out = [term for term in ("h", "kl") if terms.get(f"lambda_{term}") == 0]
-        return InferenceConfig.preset("learned").without(*left_out)
+        return steps_of(self.method)
 
     @cached_property
     def sheets(self) -> list[list[Sheet]]:
@@ -128,11 +139,12 @@ class Compare:
         fitted = fit_textures(self.small, self.sheets, self.maps, self.classes, self.scale, None, self.steps)
         return replace(fitted, scale=self.factor * fitted.scale)
 
-    def objects(self, part: HeldOut, size: int) -> tuple[Tensor, float]:
+    def objects(self, part: HeldOut, sight: Sight) -> tuple[Tensor, float]:
         """[N, H, W] probabilities of a held-out part by the expert on objects, and how much it looks like the rest."""
+        size = sight.size
         shots = shots_of([self.seen(k, size) for k in part.known], part.maps, len(part.classes))
         background = self.look.extractor.background
-        fitted = Classifier(shots, len(part.classes), self.method, background, self.joint)
+        fitted = make_classifier(sight.logistic, shots, len(part.classes), self.method, background, self.joint)
         copy = part.place is None
         query = Look(self.look.extractor, size).see(part.image) if copy else self.seen(part.place, size)
         nothing = Known(None, None)

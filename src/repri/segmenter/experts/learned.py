@@ -15,6 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from repri.segmenter.threads import one_thread
+
 __all__ = ["LearnSettings", "Learned", "learn"]
 
 LIMIT = 5.0
@@ -109,12 +111,8 @@ def learn(rows: Tensor, labels: Tensor, classes: int, settings: LearnSettings | 
         >>> bool((learned.logits(rows.T).argmax(0) == labels).float().mean() > 0.95)
         True
     """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # so that the sums, and with them the weights, do not depend on the number of threads
-    try:
+    with one_thread():
         return _learned(rows.float(), labels, classes, settings or LearnSettings())
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _learned(rows: Tensor, labels: Tensor, classes: int, cfg: LearnSettings) -> Learned:

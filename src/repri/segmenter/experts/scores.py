@@ -13,7 +13,7 @@ from torch import Tensor
 from repri.inference.labels import IGNORE
 
 from .blend import FLOOR, as_logs
-from .compare import Compare
+from .compare import Compare, Sight
 from .heldout import HeldOut
 
 __all__ = ["CLEARLY", "Pixels", "Setting", "best_of", "offsets_for", "pixels_of", "score"]
@@ -29,15 +29,24 @@ PIXELS = 10_000
 OFFSETS = (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0)
 """What may be added to the log-probability of a class."""
 
-Setting = tuple[float, int]
-"""Weight of the expert on textures, and size in pixels for the expert on objects."""
+
+class Setting(NamedTuple):
+    """What is compared."""
+
+    weight: float
+    """Weight of the expert on textures."""
+    sight: Sight
+    """Size and classifier of the expert on objects."""
+
+    def __str__(self) -> str:
+        return f"textures {self.weight:g}, {self.sight}"
 
 
 class Pixels(NamedTuple):
     """Some pixels of a held-out part, and what the experts say about them."""
 
-    objects: dict[int, Tensor]
-    """Size → [N + 1, M] log-probabilities of the expert on objects; −∞ for classes that were not known."""
+    objects: dict[Sight, Tensor]
+    """Size and classifier → [N + 1, M] log-probabilities of the expert on objects; −∞ for classes it did not know."""
     textures: Tensor
     """[N + 1, M] log-probabilities of the expert on textures."""
     truth: Tensor
@@ -45,11 +54,11 @@ class Pixels(NamedTuple):
     compared: Tensor
     """bool [N]: classes that were known."""
     alike: tuple[float, ...]
-    """How much the part is like the rest, at each size."""
+    """How much the part is like the rest, with each size and classifier."""
 
 
-def pixels_of(compare: Compare, part: HeldOut, sizes: Sequence[int]) -> Pixels:
-    """What the experts say about pixels of a held-out part, at each size."""
+def pixels_of(compare: Compare, part: HeldOut, sights: Sequence[Sight]) -> Pixels:
+    """What the experts say about pixels of a held-out part, with each size and classifier of the expert on objects."""
     places = np.flatnonzero(part.truth != IGNORE)
     places = torch.from_numpy(places[:: max(1, len(places) // PIXELS)])
     rows = torch.tensor([0, *part.classes])
@@ -59,8 +68,8 @@ def pixels_of(compare: Compare, part: HeldOut, sizes: Sequence[int]) -> Pixels:
         out[rows] = logs.flatten(1)[:, places]
         return out
 
-    answers = {size: compare.objects(part, size) for size in sizes}
-    objects = {size: every(as_logs(probability)) for size, (probability, _) in answers.items()}
+    answers = {sight: compare.objects(part, sight) for sight in sights}
+    objects = {sight: every(as_logs(probability)) for sight, (probability, _) in answers.items()}
     known = torch.zeros(compare.classes, dtype=torch.bool)
     known[rows[1:] - 1] = True
     truth = rows[torch.from_numpy(part.truth.reshape(-1).astype(np.int64))[places]]
@@ -73,12 +82,12 @@ def score(pixels: Sequence[Pixels], setting: Setting, offsets: Sequence[float] =
 
     With ``free``, textures may have the best of a few offsets, because they often claim too much or too little, which
     is mended after the choice."""
-    weight, size = setting
+    weight, sight = setting
     if free and weight:
         return max(score(pixels, setting, [step] * len(pixels[0].compared)) for step in OFFSETS)
     hits = unions = torch.zeros(len(pixels[0].compared))
     for part in pixels:
-        logs = (1 - weight) * part.objects[size] + weight * part.textures
+        logs = (1 - weight) * part.objects[sight] + weight * part.textures
         if offsets:
             logs = logs + torch.tensor([0.0, *offsets])[:, None]
         mask = _largest(logs)
@@ -104,17 +113,21 @@ def best_of(scores: dict[Setting, float], default: Setting, far: float = FAR) ->
     """The best setting, if it is clearly better than the default.
 
     Of two weights that are nearly as good, it is the larger one, because the expert on objects is often sure of itself
-    where it is wrong. Textures must be better by far, because photographs gain a little from them by chance and then
-    lose on other images. A larger size takes longer, so it must be better than the own size; without textures it is
-    not taken."""
+    where it is wrong. Textures, or a larger size alone, must be better by far, because photographs gain a little from
+    them by chance and then lose on other images. A larger size takes longer, so it must also be better than the own
+    size; a logistic regression, which saves time with several classes, need not be much better."""
     if not scores:
         return default
-    least = scores[default] + far
-    taken = {key: value for key, value in scores.items() if key == default or (key[0] > 0 and value > least)}
-    usable = {key: value + CLEARLY * key[0] for key, value in taken.items()}
-    own = {setting: value for setting, value in usable.items() if setting[1] == default[1]}
+    least = scores[default]
+
+    def allowed(setting: Setting) -> bool:
+        gain = CLEARLY if setting.weight == 0 and setting.sight.logistic else far
+        return setting == default or scores[setting] > least + gain
+
+    usable = {setting: value + CLEARLY * setting.weight for setting, value in scores.items() if allowed(setting)}
+    own = {setting: value for setting, value in usable.items() if setting.sight.size == default.sight.size}
     best, larger = max(own, key=own.__getitem__), max(usable, key=usable.__getitem__)
-    return larger if usable[larger] > usable[best] + LONGER else best
+    return larger if usable[larger] > usable[best] + (CLEARLY if larger.sight.logistic else LONGER) else best
 
 
 def offsets_for(pixels: Sequence[Pixels], setting: Setting) -> tuple[float, ...]:

@@ -1,0 +1,125 @@
+"""Logistic regression on all labelled cells, as the classifier of the expert on objects.
+
+RePRI starts from one prototype for each class and takes a few small steps. That is right for one class and few
+annotated images. With several classes, or with many labelled cells, a classifier that is fitted until it has converged
+uses the labels better, and it is fitted only once. The terms of RePRI then adapt it to each query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from repri.inference import InferenceConfig, LinearClassifier, adapt, fit_logistic
+from repri.inference.labels import IGNORE
+from repri.methods import Method, RePRI
+
+from .classify import Answer, Classifier, Shots
+from .inputs import Known
+from .look import Seen
+from .presence import presence_of, similarity
+from .threads import one_thread
+
+__all__ = ["LogisticClassifier", "make_classifier", "steps_of"]
+
+KEPT = 2000
+"""Most labelled cells that the steps on a query look at."""
+
+
+class _Start(NamedTuple):
+    """The classifier before it has seen a query."""
+
+    mean: Tensor
+    """[C] mean of the labelled cells."""
+    linear: LinearClassifier
+    support: Tensor
+    """[M, C] some labelled cells."""
+    targets: Tensor
+    """[M, N + 1] fractions of the classes in these cells."""
+
+
+@dataclass(frozen=True, eq=False)
+class LogisticClassifier(Classifier):
+    """Is fitted once, and adapted to each query."""
+
+    @cached_property
+    def config(self) -> InferenceConfig:
+        """Steps on each query."""
+        return steps_of(self.method)
+
+    @cached_property
+    def start(self) -> _Start:
+        """The converged classifier of the support."""
+        pairs = [self._labelled(*shot) for shot in zip(self.shots.features, self.shots.labels, strict=True)]
+        rows, targets = (torch.cat(parts) for parts in zip(*pairs, strict=True))
+        mean = rows.mean(0)
+        rows = rows - mean
+        with one_thread():  # so that the weights do not depend on the number of threads
+            linear = fit_logistic(rows, targets)
+        every = max(1, len(rows) // KEPT)
+        return _Start(mean, linear, rows[::every], targets[::every])
+
+    def answer(self, queries: Sequence[Seen], known: Known) -> list[Answer]:
+        """Probabilities, proportions and presences of several queries."""
+        return [self._answer(seen, known) for seen in queries]
+
+    def one_map(self, answer: Answer, known: Known) -> Answer:
+        """The answer as it is: the classifier itself knows which classes are absent."""
+        return answer
+
+    def _answer(self, seen: Seen, known: Known) -> Answer:
+        presence = presence_of(similarity(seen.white, seen.valid, self.directions))
+        cells = _scaled(seen.features).flatten(1).mT - self.start.mean
+        inside = cells[seen.valid.flatten()]
+        weight, bias, proportion = self._adapted(inside, known.point)
+        if known.limits is not None:
+            bounded = proportion[1:].clamp(*known.limits)
+            if not torch.equal(bounded, proportion[1:]):
+                weight, bias, proportion = self._adapted(inside, tuple(bounded.tolist()))
+        probability = torch.addmm(bias, cells, weight).softmax(1).mT.unflatten(1, seen.valid.shape)
+        return Answer(probability[1:], proportion[1:], presence)
+
+    def _adapted(self, cells: Tensor, point: tuple[float, ...] | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Weight, bias and proportions after the steps on a query."""
+        config, told = self.config, None
+        if point is not None:
+            config, told = config.oracle().replace(lr=config.lr), torch.tensor(point)
+        start = self.start
+        return adapt(*start.linear, start.support, start.targets, cells, config, told, len(self.shots.features))
+
+    def _labelled(self, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Features [M, C] of the labelled cells of an image, and their fractions [M, N + 1] of the classes."""
+        labels = labels.flatten()
+        known = labels != IGNORE
+        labels = labels[known]
+        if self.classes == 1:
+            targets = torch.stack([1 - labels.float(), labels.float()], 1)
+        else:
+            targets = F.one_hot(labels.long(), self.classes + 1).float()
+        return _scaled(features).flatten(1)[:, known].mT, targets
+
+
+def make_classifier(
+    logistic: bool, shots: Shots, classes: int, method: Method, background: Tensor | None, joint: bool
+) -> Classifier:
+    """The classifier of the expert on objects: a logistic regression, or the method itself."""
+    kind = LogisticClassifier if logistic else Classifier
+    return kind(shots, classes, method, background, joint)
+
+
+def steps_of(method: Method) -> InferenceConfig:
+    """Steps on a query for a classifier that has learned the support, with the terms that the method has."""
+    config = method.config if isinstance(method, RePRI) else None
+    left_out = [term for term in ("h", "kl") if config and getattr(config, f"lambda_{term}") == 0]
+    return InferenceConfig.preset("learned").without(*left_out)
+
+
+def _scaled(features: Tensor) -> Tensor:
+    """[C, h, w] features of length √C at each cell."""
+    return F.normalize(features.float(), dim=0) * features.shape[0] ** 0.5

@@ -76,12 +76,13 @@ def _line(annotated: str, query: str, figures: list[str] | tuple[str, ...]) -> s
 
 
 def _verdict(rows: list[DemoRow]) -> str:
-    """Where the fit helps, where it does not, and where there was a second expert."""
+    """Where RePRI is better than prototypes, where it is not, and where there was a second expert."""
     gains = [round(100 * row.iou["RePRI"]) - round(100 * row.iou["prototype"]) for row in rows]
-    better, worse = sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
+    better, worse = sum(gain > 0 for gain in gains), [-gain for gain in gains if gain < 0]
+    text = f"RePRI is better than prototypes on {better} of {len(rows)} queries"
+    text += f" and worse on {len(worse)} (by up to {max(worse)})." if worse else " and worse on none."
     both = dict.fromkeys(row.example.name for row in rows if row.textures)
-    return (
-        f"The fit helps on {better} of {len(rows)} queries; on {worse} it loses (at most {-min(0, *gains)}).\n"
-        f"The annotated image decides whether textures count beside kinds of objects.\n"
-        f"From CE on they do for: {', '.join(both) or 'none'}."
-    )
+    if both:
+        text += f"\nFrom CE on, an expert on textures takes part for {', '.join(both)}:"
+        text += "\ntheir annotated images have chosen it."
+    return text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,12 +18,27 @@ from repri.runtime.files import atomic
 from repri.segmenter.fitted import Fitted
 from repri.segmenter.segmenter import Segmenter
 
-__all__ = ["COLUMNS", "DemoRow", "draw", "iou", "mean_iou", "run", "sentence"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["COLUMNS", "TITLES", "DemoRow", "draw", "figure_of", "iou", "mean_iou", "run", "sentence"]
 
 COLUMNS: dict[str, tuple[str, ...] | None] = {"prototype": None, "CE": ("h", "kl"), "CE + H": ("kl",), "RePRI": ()}
 """Column → terms of the objective that are left out; None: there is no fit, only the mean features."""
 LAST = "RePRI"
 """The column of ``Segmenter()`` as it is."""
+TITLES = {
+    "annotated": "by hand",
+    "query": "to segment",
+    "prototype": "no fit",
+    "CE": "fit to the support",
+    "CE + H": "and to the query",
+    "RePRI": "and to its proportion",
+    "mask": "of RePRI",
+}
+"""Column of the figure → what stands below its title."""
+SIDE, TALLEST, HEAD, GAP = 2.3, 1.0, 0.8, 0.86
+"""Width of a column in inches, height of its images at most, in widths, and space for titles and for a row's text."""
 UNLABELLED = (96, 128, 208)
 """Colour of the pixels without a label."""
 
@@ -94,10 +110,13 @@ def mean_iou(rows: Sequence[DemoRow]) -> dict[str, float]:
 
 
 def sentence(row: DemoRow) -> str:
-    """What was measured on a query, in one sentence."""
+    """What was measured on a query, in one sentence: from prototypes to RePRI."""
     first, last = (round(100 * row.iou[name]) for name in ("prototype", LAST))
-    effect = "helps" if last > first else "does not help" if last < first else "changes little"
-    return f"IoU {first} → {last}: the fit {effect}."
+    if row.textures:
+        effect = "the fit and textures help" if last > first else "the fit and textures do not help"
+    else:
+        effect = "the fit helps" if last > first else "the fit does not help" if last < first else "no difference"
+    return f"IoU {first} → {last}: {effect}."
 
 
 def draw(rows: Sequence[DemoRow], path: Path) -> None:
@@ -107,32 +126,41 @@ def draw(rows: Sequence[DemoRow], path: Path) -> None:
         rows: The queries.
         path: PNG file to write.
     """
-    from matplotlib.figure import Figure
-
-    titles = ["annotated", "query", *COLUMNS, "mask of RePRI"]
-    side, gap, head = 2.3, 0.78, 0.5  # inches
-    heights = [side * row.query.mask.shape[0] / row.query.mask.shape[1] for row in rows]
-    width, height = side * len(titles), sum(heights) + gap * len(rows) + head
-    figure = Figure(figsize=(width, height), dpi=100)
-    top = height - head
-    for n, (row, tall) in enumerate(zip(rows, heights, strict=True)):
-        top -= gap / 2
-        figure.text(0.004, (top + 0.1) / height, row.example.name.capitalize(), fontsize=17, weight="bold")
-        figure.text(0.075, (top + 0.1) / height, f"{row.example.story} {sentence(row)}", fontsize=15)
-        for k, shown in enumerate(_images_of(row)):
-            box = ((k + 0.02) * side / width, (top - tall) / height, 0.96 * side / width, tall / height)
-            axis = figure.add_axes(box, label=titles[k])
-            axis.imshow(shown, vmin=0, vmax=1, cmap="viridis")
-            axis.set_axis_off()
-            if n == 0:
-                figure.text((k + 0.5) * side / width, 1 - 0.3 / height, titles[k], fontsize=17, ha="center")
-        for k, name in enumerate((*COLUMNS, LAST), 2):
-            label, bold = f"IoU {100 * row.iou[name]:.0f}", "bold" if k == len(titles) - 1 else "normal"
-            place = ((k + 0.5) * side / width, (top - tall - 0.06) / height)
-            figure.text(*place, label, fontsize=15, ha="center", va="top", weight=bold)
-        top -= tall + gap / 2
+    figure = figure_of(rows)
     with atomic(path) as temporary:
         figure.savefig(temporary)
+
+
+def figure_of(rows: Sequence[DemoRow]) -> Figure:
+    """The figure that :func:`draw` writes; its axes are labelled with the columns' names."""
+    from matplotlib.figure import Figure
+
+    heights = [SIDE * min(TALLEST, row.query.mask.shape[0] / row.query.mask.shape[1]) for row in rows]
+    width, height = SIDE * len(TITLES), sum(heights) + GAP * len(rows) + HEAD
+    figure = Figure(figsize=(width, height), dpi=100)
+
+    def write(x: float, y: float, text: str, size: int, **style: Any) -> None:  # inches from the left and from the top
+        figure.text(x / width, 1 - y / height, text, fontsize=size, va="top", **style)
+
+    for k, (title, note) in enumerate(TITLES.items()):
+        write((k + 0.5) * SIDE, 0.08, title, 18, ha="center", weight="bold")
+        write((k + 0.5) * SIDE, 0.40, note, 13, ha="center", color="dimgrey")
+    top = HEAD
+    for row, tall in zip(rows, heights, strict=True):
+        write(0.02 * SIDE, top, row.example.name.capitalize(), 16, weight="bold")
+        write(0.46 * SIDE, top, f"{row.example.story} {sentence(row)}", 15)
+        top += 0.36
+        for k, (title, shown) in enumerate(zip(TITLES, _images_of(row), strict=True)):
+            box = ((k + 0.02) * SIDE / width, 1 - (top + tall) / height, 0.96 * SIDE / width, tall / height)
+            axis = figure.add_axes(box, label=title)
+            axis.imshow(shown, vmin=0, vmax=1, cmap="viridis")
+            axis.set_axis_off()
+            score = row.iou[LAST] if title == "mask" else row.iou.get(title)
+            if score is not None:
+                style = {"weight": "bold"} if title == "mask" else {}
+                write((k + 0.5) * SIDE, top + tall + 0.05, f"IoU {100 * score:.0f}", 15, ha="center", **style)
+        top += tall + GAP - 0.36
+    return figure
 
 
 def _images_of(row: DemoRow) -> list[np.ndarray]:

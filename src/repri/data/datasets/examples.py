@@ -63,7 +63,6 @@ EXAMPLES: dict[str, Example] = {
         Example("coins", "coin", "A row of six coins is annotated. The query shows 18 others."),
         Example("tissue", "gland", "Glands are annotated in half of a stained section. The query is the other half."),
         Example("citrus", "orange", "Orange slices are annotated; lemons and limes are background."),
-        Example("animals", "animal", "A cat is annotated. The query shows a raccoon."),
         Example("people", "person", "A naval officer is annotated. The query shows another person."),
     )
 }
@@ -74,7 +73,7 @@ def load_example(name: str) -> Example:
     """One of the examples that come with the package.
 
     Args:
-        name: ``coin``, ``coins``, ``tissue``, ``citrus``, ``animals`` or ``people``.
+        name: ``coin``, ``coins``, ``tissue``, ``citrus`` or ``people``.
 
     Returns:
         The example, whose images are read when they are asked for.

@@ -31,8 +31,7 @@ def main() -> None:
         parts = ", ".join(f"{name} {100 * part:.0f} %" for name, part in result.proportions.items())
         print(f"{mask}: {parts} of the image, confidence {100 * result.confidence:.0f} %")
 
-    path = args.output / "segmenter.safetensors"
-    fitted.save(path)
+    fitted.save(path := args.output / "segmenter.safetensors")
     again = repri.Segmenter.load(path)  # gives the same masks, also in another process
     print(f"saved {path}: {', '.join(again.classes)}")
 

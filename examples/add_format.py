@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import repri
-from repri.data import read_annotated, write_annotated
+from repri.data import load_example, read_annotated, write_annotated
 from repri.data.io.annotations import AnnotatedImage, Annotations, Shape
 
 
@@ -34,7 +34,7 @@ def write(annotations: Annotations, path: Path) -> None:
 repri.register_format("outlines", sys.modules[__name__])  # a package has an entry point in repri.formats instead
 
 if __name__ == "__main__":
-    photos, path = Path(repri.__file__).parent / "experiments" / "photos", Path("demo/outlines.jsonl")
-    path.parent.mkdir(exist_ok=True)
-    write_annotated(read_annotated(photos / "grace_hopper.json"), path, "outlines")
-    print(path, read_annotated(path, images=photos).classes)  # the format is detected
+    photographs, path = load_example("people").folder / "annotated", Path("demo/outlines.jsonl")
+    write_annotated(read_annotated(photographs), "demo/labelme", "labelme")  # masks become polygons
+    write_annotated(read_annotated("demo/labelme"), path, "outlines")
+    print(path, read_annotated(path, images=photographs / "images").classes)  # the format is detected

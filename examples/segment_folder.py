@@ -9,16 +9,17 @@ import argparse
 from pathlib import Path
 
 import repri
+from repri.data import load_example
 from repri.data.io.queries import find_queries
 from repri.segmenter.shots import read_support
 
-PHOTOS = Path(repri.__file__).parent / "experiments" / "photos"
+PEOPLE = load_example("people").folder
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Segment images by a few annotated ones.")
-    parser.add_argument("--support", default=PHOTOS / "eileen_collins.json", help="annotations in any known format")
-    parser.add_argument("--query", default=f"{PHOTOS}/*[ro]*r.jpg", help="an image, a folder or a pattern")
+    parser.add_argument("--support", default=PEOPLE / "annotated", help="annotations in any known format")
+    parser.add_argument("--query", default=str(PEOPLE / "queries" / "images"), help="an image, a folder or a pattern")
     parser.add_argument("--output", type=Path, default=Path("demo/segment_folder"), help="folder to write")
     args = parser.parse_args()
 
@@ -30,8 +31,7 @@ def main() -> None:
         parts = ", ".join(f"{name} {100 * part:.0f} %" for name, part in result.proportions.items())
         print(f"{mask}: {parts} of the image, confidence {100 * result.confidence:.0f} %")
 
-    path = args.output / "segmenter.safetensors"
-    fitted.save(path)
+    fitted.save(path := args.output / "segmenter.safetensors")
     again = repri.Segmenter.load(path)  # gives the same masks, also in another process
     print(f"saved {path}: {', '.join(again.classes)}")
 

@@ -19,7 +19,7 @@ PRINTED = {
     "add_format": ["demo/outlines.jsonl ('person',)"],
     "add_method": ["nearest-cell mIoU", "repri        mIoU"],
     "evaluate": ["stripes, fine stripes: 1 shot, 2 runs of 10 tasks", "prototype  mIoU", "repri      mIoU"],
-    "segment_folder": ["grace_hopper.png: person", "photographer.png: person", "saved demo/segment_folder/segmenter"],
+    "segment_folder": ["eileen_collins.png: person", "photographer.png: person", "saved demo/segment_folder/segmenter"],
 }
 """Example → parts of what it prints."""
 

@@ -22,6 +22,9 @@ def test_the_wheel_and_the_sources_hold_all_that_is_needed(tmp_path):
     assert {f"repri/models/weights/{name}" for name in MODELS} <= set(names)
     assert any(name.startswith("repri/inference/") and name.endswith(".c") for name in names)
     package = ROOT / "src" / "repri"
+    bundled = [path for path in (package / "data" / "datasets" / "bundled").rglob("*") if path.is_file()]
+    assert sum(path.suffix == ".jpg" for path in bundled) >= 11
+    assert {f"repri/{path.relative_to(package)}" for path in bundled} <= set(names)
     wanted = {f"repri/{path.relative_to(package)}" for path in package.rglob("*.py")}
     assert wanted <= set(names)
     assert {Path(name).name for name in names if "/licenses/" in name} == {"LICENSE", "NOTICE", "Apache-2.0.txt"}

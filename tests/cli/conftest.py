@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from repri.cli import main
-from repri.experiments.demo import scenes
+from repri.data.datasets.scenes import make_task
 from tests.textures import make_textures
 
 
@@ -16,15 +16,14 @@ from tests.textures import make_textures
 def tree(tmp_path_factory):
     """Two annotated scenes of one texture, and five queries of three sizes, one of them turned by EXIF."""
     root = tmp_path_factory.mktemp("segment")
-    pairs = scenes([0, 0])
+    task = make_task(0)
+    support, image = ((x.movedim(0, -1) * 255).round().byte().numpy() for x in (task.support[0], task.query))
+    mask = task.support_masks[0].numpy()
     for folder in ("support/images", "support/masks", "query"):
         (root / folder).mkdir(parents=True)
-    for i, (support, _) in enumerate(pairs):
-        image = support.image if i == 0 else np.ascontiguousarray(support.image[:, ::-1])
-        mask = support.mask if i == 0 else support.mask[:, ::-1]
-        Image.fromarray(image).save(root / "support/images" / f"s{i}.png")
-        Image.fromarray(mask * 255).save(root / "support/masks" / f"s{i}.png")
-    image = pairs[0][1].image
+    for i, columns in enumerate((slice(None), slice(None, None, -1))):
+        Image.fromarray(np.ascontiguousarray(support[:, columns])).save(root / "support/images" / f"s{i}.png")
+        Image.fromarray(np.ascontiguousarray(mask[:, columns]) * 255).save(root / "support/masks" / f"s{i}.png")
     for name, part in (("a", image), ("b", image[:200]), ("c", image[:, 30:])):
         Image.fromarray(part).save(root / "query" / f"{name}.png")
     exif = Image.Exif()

@@ -2,9 +2,12 @@
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 
 from repri.data.datasets.open import open_dataset, splits_of
 from repri.data.datasets.scenes import CLASSES, make_dataset, make_task
+from repri.inference import InferenceConfig, infer
+from repri.models.extractors.filters import FilterBank
 
 
 def test_the_same_seed_draws_the_same_task():
@@ -25,3 +28,18 @@ def test_a_data_set_that_is_opened_like_any_other(tmp_path):
     assert train.folds == ((1, 5), (2, 6), (3, 7), (4, 8))
     for n, sample in enumerate(train.samples):
         assert n % len(CLASSES) + 1 in np.unique(train.pair(sample.id)[1])  # every class in turn, on top
+
+
+def test_the_texture_of_a_scene_is_segmented_and_the_fit_helps():
+    """The scenes are hard enough that the classifier at its start is wrong, and easy enough that filters suffice."""
+    extractor, config = FilterBank(), InferenceConfig.preset("clean")
+    scores = []
+    for task in map(make_task, range(8)):
+        support, query = extractor.extract(task.support), extractor.extract(task.query[None])
+        out = infer(support[None], task.support_masks[None], query, config)
+        for probability in (out.initial_probability, out.probability):
+            whole = F.interpolate(probability[None], task.query_mask.shape, mode="bilinear")[0, 0] > 0.5
+            scores.append(float((whole & (task.query_mask == 1)).sum() / (whole | (task.query_mask == 1)).sum()))
+    start, end = np.mean(scores[::2]), np.mean(scores[1::2])
+    assert end > 0.5
+    assert end > start

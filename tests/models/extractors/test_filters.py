@@ -3,6 +3,7 @@
 import torch
 import torch.nn.functional as F
 
+from repri.data.datasets.scenes import make_task
 from repri.models.extractors.filters import FilterBank
 
 
@@ -23,3 +24,10 @@ def test_textures_are_told_apart():
     features = F.normalize(FilterBank().extract(image)[0, :, 4:-4], dim=0)
     left, right = features[:, :, 4:12].flatten(1), features[:, :, 20:28].flatten(1)
     assert (left.T @ left).mean() > (left.T @ right).mean() + 0.2
+
+
+def test_features_turn_with_the_image():
+    image, bank = make_task(0, size=96).query[None], FilterBank(channels=64, stride=4)
+    turned = bank.extract(image.rot90(1, (2, 3))).rot90(-1, (2, 3))
+    inner = (..., slice(6, -6), slice(6, -6))
+    assert F.cosine_similarity(turned, bank.extract(image), dim=1)[inner].mean() > 0.9

@@ -2,19 +2,17 @@
 
 import hashlib
 import itertools
-import json
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from PIL import Image, ImageDraw
+from PIL import Image
 
-import repri
 from repri import load_extractor
+from repri.data import load_example
 from repri.data.io.classes import PASCAL
 from repri.models.weights import embedded
 from repri.models.weights.files import read_tensors
@@ -91,14 +89,12 @@ def test_heads_are_linear_maps_of_one_network(distilled):
 
 def photograph(name):
     """Pixels [1, 3, H, W] in [0, 1] of a photograph of a person, and its mask [H, W]."""
-    path = Path(repri.__file__).parent / "experiments" / "photos" / name
-    image = Image.open(path.with_suffix(".jpg")).convert("RGB")
-    mask = Image.new("L", image.size)
-    for shape in json.loads(path.with_suffix(".json").read_text())["shapes"]:
-        ImageDraw.Draw(mask).polygon([tuple(point) for point in shape["points"]], fill=1)
+    people = load_example("people")
+    (shown,) = [item for item in people.support() + people.queries() if item.name == name]
+    image = Image.fromarray(shown.image)
     scale = 417 / max(image.size)
     image = image.resize([round(side * scale) for side in image.size], Image.Resampling.BILINEAR)
-    return torch.from_numpy(np.array(image)).permute(2, 0, 1)[None] / 255, torch.from_numpy(np.array(mask))
+    return torch.from_numpy(np.array(image)).permute(2, 0, 1)[None] / 255, torch.from_numpy(shown.mask)
 
 
 def test_objects_of_a_kind_look_alike_to_it():

@@ -1,5 +1,7 @@
 """What the tests of the segmenter share: generated scenes, and features that need no weights."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 import torch
@@ -7,15 +9,23 @@ import torch.nn.functional as F
 
 from repri import Segmenter
 from repri.data.datasets.scenes import make_task
-from repri.experiments.demo import scenes
 from repri.features.whitening import whitening_of
 from repri.models import load_extractor
+
+
+class Annotated(NamedTuple):
+    """An image [H, W, 3] and its mask [H, W]."""
+
+    image: np.ndarray
+    mask: np.ndarray
 
 
 @pytest.fixture(scope="session")
 def pair():
     """A generated task that filters solve: the annotated image and the query, each with its mask."""
-    return scenes([0])[0]
+    task = make_task(0)
+    shown = [(task.support[0], task.support_masks[0]), (task.query, task.query_mask)]
+    return [Annotated((image.movedim(0, -1) * 255).round().byte().numpy(), mask.numpy()) for image, mask in shown]
 
 
 @pytest.fixture(scope="session")

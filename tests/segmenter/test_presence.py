@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 
 from repri import Segmenter, load_extractor, open_dataset
+from repri.data.datasets.examples import EXAMPLES
 from repri.data.datasets.index import class_index, class_lists
-from repri.experiments.demo import photographs, scenes
 from repri.segmenter.presence import class_directions, presence_of, similarity, whitened
 
 
@@ -50,10 +50,9 @@ def test_an_extractor_without_a_whitening_borrows_that_of_the_embedded_model(pai
     assert torch.equal(whitened(filters, features, view, image), features[:3])
 
 
-def test_a_class_that_is_not_there_is_not_marked():
+def test_a_class_that_is_not_there_is_not_marked(pair):
     """Of a person and a texture, only the person is in the photograph, and only it gets pixels."""
-    (support, query), *_ = photographs()
-    scene = scenes([0])[0][0]
+    (support,), (query, *_), scene = EXAMPLES["people"].support(), EXAMPLES["people"].queries(), pair[0]
     examples = {"person": (support.image, support.mask), "texture": (scene.image, scene.mask)}
     fitted = Segmenter(size=257, auto=False).fit(examples)
     result = fitted.segment(query.image)

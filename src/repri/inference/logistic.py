@@ -15,8 +15,8 @@ from torch import Tensor
 
 __all__ = ["LinearClassifier", "fit_logistic"]
 
-NEGLIGIBLE = 1e-4
-"""The fit ends when no logit of a labelled cell changes by more than this in a step, in the mean."""
+NEGLIGIBLE = 2e-3
+"""The fit ends when the logits of the labelled cells change by less than this in a step, in the mean."""
 
 
 class LinearClassifier(NamedTuple):
@@ -29,7 +29,12 @@ class LinearClassifier(NamedTuple):
 
 
 def fit_logistic(
-    rows: Tensor, targets: Tensor, decay: float = 1e-3, balance: float = 0.5, steps: int = 150
+    rows: Tensor,
+    targets: Tensor,
+    counts: Tensor | None = None,
+    decay: float = 1e-3,
+    balance: float = 0.5,
+    steps: int = 150,
 ) -> LinearClassifier:
     """Fit the classifier.
 
@@ -38,6 +43,7 @@ def fit_logistic(
     Args:
         rows: [M, C] features of labelled cells.
         targets: [M, N + 1] fractions of each class, background first.
+        counts: [M] number of cells that each row stands for; default: one.
         decay: Weight of the squared weights.
         balance: A cell counts as the frequency of its classes to the power of minus this number: 0 counts all cells
             alike, 1 all classes.
@@ -54,7 +60,7 @@ def fit_logistic(
         [0, 0, 1, 1]
     """
     x = torch.cat([rows, rows.new_ones(len(rows), 1)], 1)
-    mass = _masses(targets, balance)
+    mass = _masses(targets, torch.ones(len(rows)) if counts is None else counts, balance)
     weighted = x * mass[:, None]
     reg = torch.full((x.shape[1],), 2 * decay, dtype=x.dtype)
     reg[-1] = 1e-6
@@ -75,8 +81,8 @@ def fit_logistic(
     return LinearClassifier(theta[:-1], theta[-1])
 
 
-def _masses(targets: Tensor, balance: float) -> Tensor:
-    """[M] weights of the cells; their sum is 1."""
-    frequency = targets.mean(0).clamp_min(1e-6)
-    mass = targets @ frequency.pow(-balance)
+def _masses(targets: Tensor, counts: Tensor, balance: float) -> Tensor:
+    """[M] weights of the rows; their sum is 1."""
+    frequency = (counts @ targets / counts.sum()).clamp_min(1e-6)
+    mass = counts * (targets @ frequency.pow(-balance))
     return mass / mass.sum()

@@ -28,6 +28,8 @@ from .threads import one_thread
 
 __all__ = ["LogisticClassifier", "make_classifier", "steps_of"]
 
+BACKGROUNDS = 4000
+"""Cells of the background that the classifier is fitted to, each for as many as there are more."""
 KEPT = 2000
 """Most labelled cells that the steps on a query look at."""
 
@@ -60,8 +62,12 @@ class LogisticClassifier(Classifier):
         rows, targets = (torch.cat(parts) for parts in zip(*pairs, strict=True))
         mean = rows.mean(0)
         rows = rows - mean
-        with one_thread():  # so that the weights do not depend on the number of threads
-            linear = fit_logistic(rows, targets)
+        empty = (targets[:, 0] == 1).nonzero()[:, 0]  # backgrounds, of which there are many
+        every = max(1, len(empty) // BACKGROUNDS)
+        kept = torch.cat([(targets[:, 0] < 1).nonzero()[:, 0], empty[::every]])
+        counts = torch.where(targets[kept, 0] == 1, float(every), 1.0)
+        with one_thread():
+            linear = fit_logistic(rows[kept], targets[kept], counts)
         every = max(1, len(rows) // KEPT)
         return _Start(mean, linear, rows[::every], targets[::every])
 

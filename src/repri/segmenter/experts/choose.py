@@ -21,6 +21,8 @@ FAR_OF_SEVERAL = 0.14
 """IoU by which textures must be better with several images, where the best of more settings is taken."""
 LARGER = 1.42
 """Factor of the larger size, for which the network takes twice as long."""
+OFTEN = 3
+"""Images in which each of several classes must be shown, for a logistic regression to be compared."""
 MARGIN = 0.05
 """Likeness by which a query may be less like the support than its images are like each other."""
 MOST = 2.0
@@ -73,5 +75,7 @@ def _sights(compare: Compare, fixed_size: bool) -> list[Sight]:
     if len(compare.images) == 1:  # its halves cannot tell the size
         return [Sight(own)]
     if compare.classes > 1:
-        return list(dict.fromkeys([Sight(own), Sight(own, True), Sight(larger, True)]))
+        often = min(sum((mask == n).any() for mask in compare.maps) for n in range(1, compare.classes + 1))
+        logistic = [Sight(own, True), Sight(larger, True)] if often >= OFTEN else []
+        return list(dict.fromkeys([Sight(own), *logistic]))
     return list(dict.fromkeys([Sight(own), Sight(larger)]))

@@ -15,7 +15,7 @@ from repri.inference import InferenceConfig
 from repri.inference.labels import IGNORE
 from repri.methods import Method
 from repri.refine import get_refiner
-from repri.segmenter.classify import shots_of
+from repri.segmenter.classify import Classifier, shots_of
 from repri.segmenter.inputs import Known
 from repri.segmenter.logistic import make_classifier, steps_of
 from repri.segmenter.look import Look, Seen
@@ -102,6 +102,10 @@ class Compare:
         return {}
 
     @cached_property
+    def _classifiers(self) -> dict[tuple[int, Sight], Classifier]:
+        return {}
+
+    @cached_property
     def _experts(self) -> dict[int, Textures]:
         return {}
 
@@ -141,17 +145,18 @@ class Compare:
 
     def objects(self, part: HeldOut, sight: Sight) -> tuple[Tensor, float]:
         """[N, H, W] probabilities of a held-out part by the expert on objects, and how much it looks like the rest."""
-        size = sight.size
-        shots = shots_of([self.seen(k, size) for k in part.known], part.maps, len(part.classes))
-        background = self.look.extractor.background
-        fitted = make_classifier(sight.logistic, shots, len(part.classes), self.method, background, self.joint)
-        copy = part.place is None
-        query = Look(self.look.extractor, size).see(part.image) if copy else self.seen(part.place, size)
+        size, place, extractor = sight.size, part.place, self.look.extractor
+        if (part.fold, sight) not in self._classifiers:
+            shots = shots_of([self.seen(k, size) for k in part.known], part.maps, len(part.classes))
+            settings = (len(part.classes), self.method, extractor.background, self.joint)
+            self._classifiers[part.fold, sight] = make_classifier(sight.logistic, shots, *settings)
+        fitted = self._classifiers[part.fold, sight]
+        query = Look(extractor, size).see(part.image) if place is None else self.seen(place, size)
         nothing = Known(None, None)
         answer = fitted.answer([query], nothing)[0]
         whole = fitted.one_map(replace(answer, probability=query.restore(answer.probability)), nothing)
         refine = get_refiner(self.better_refine or self.refine)
-        return refine(whole.probability, part.image), likeness(query, shots.white)
+        return refine(whole.probability, part.image), likeness(query, fitted.shots.white)
 
     @property
     def least_proportion(self) -> float:

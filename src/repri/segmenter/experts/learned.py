@@ -70,7 +70,8 @@ class Learned:
 
     def hidden(self, features: Tensor) -> Tensor:
         """[C, M] features of cells → [F, M] values of the last hidden layers."""
-        x = torch.clamp(features.float(), self.low, self.high)
+        x = torch.maximum(features.float(), self.low)
+        torch.minimum(x, self.high, out=x)  # clamp with bounds for each row is several times slower
         h = torch.addmm(self.first_bias, self.first, x).relu_()
         parts = h.unflatten(0, (len(self.second), -1))  # [members, H, M]
         return torch.baddbmm(self.second_bias, self.second, parts).relu_().flatten(0, 1)

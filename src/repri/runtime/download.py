@@ -44,7 +44,7 @@ def fetch(url: str, path: Path, digest: str, progress: Progress | None = None, t
         return path
     if offline():
         raise RepriError(f"REPRI_OFFLINE is set, so {url} is not fetched: {_by_hand(url, path)}")
-    check_writable(path)
+    check_writable(path, make=True)
     with FileLock(path.with_name(f".{path.name}.lock")):  # two processes may want it at once
         if not path.is_file():
             _fetch_part(url, path, progress, timeout)

@@ -103,7 +103,7 @@ class Downloads:
         archive, path = self.sources[name], self.path(name)
         url = archive.url if self.mirror is None else f"{self.mirror.rstrip('/')}/{archive.file}"
         if not path.is_file():
-            check_writable(path)
+            check_writable(path, make=True)
             part = path.with_name(path.name + ".part")
             missing = archive.size - (part.stat().st_size if part.is_file() else 0)
             free = shutil.disk_usage(path.parent).free

@@ -10,6 +10,7 @@ from repri.data.io.annotations import AnnotatedImage, Annotations
 from repri.data.io.classes import class_name
 from repri.data.io.files import forget_json
 from repri.runtime.errors import RepriError
+from repri.runtime.reading import check_regular
 from repri.runtime.registry import Registry
 
 from . import coco, folder, label_studio, labelme, voc
@@ -114,9 +115,13 @@ def read_annotated(path: Path | str, format: str | None = None, images: Path | s
     Returns:
         The annotated images, of which at least one has a shape.
     """
+    if not str(path).strip():
+        raise RepriError("no annotations are named: give a file or a folder")
     path = Path(path)
     if not path.exists():
         raise RepriError(f"{path} does not exist")
+    if not path.is_dir():
+        check_regular(path)
     kind = "any format"
     try:
         kind = format or detect_format(path)

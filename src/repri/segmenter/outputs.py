@@ -108,7 +108,8 @@ class Results:
             whole.thumbnail((MOST_JPEG, MOST_JPEG))
             with atomic(self.folder / "overlays" / f"{name}.jpg") as temporary:
                 whole.save(temporary, quality=90)
-        small = Image.fromarray(result.image)
+        step = max(1, max(result.image.shape) // (16 * THUMBNAIL))  # a large image need not be copied as a whole
+        small = Image.fromarray(np.ascontiguousarray(result.image[::step, ::step]))
         small.thumbnail((THUMBNAIL, THUMBNAIL))
         marked = Image.fromarray(result.mask).resize(small.size, Image.Resampling.NEAREST)
         small = Image.fromarray(_drawn(np.asarray(small), np.asarray(marked)))

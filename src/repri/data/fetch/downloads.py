@@ -112,7 +112,7 @@ class Downloads:
                     f"{archive.file} needs {missing / 1e9:.1f} GB, {path.parent} has {free / 1e9:.1f} GB free: "
                     "make room"
                 )
-        return fetch(url, path, archive.digest, self._progress(f"get {archive.file}"))
+        return fetch(url, path, archive.digest, self._progress(f"get {archive.file}"), size=archive.size)
 
     def unpack(self, name: str, place: Callable[[str], str | None]) -> None:
         """Fetch and unpack an archive, unless that was finished before.

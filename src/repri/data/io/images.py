@@ -50,6 +50,8 @@ DAMAGED = (
     zlib.error,
 )
 """What Pillow's decoders raise for damaged files."""
+LARGE, ROWS = 1 << 24, 1024
+"""Pixels above which an image is converted in strips, and the rows of a strip."""
 ORIENTATION = 0x0112
 """The EXIF tag."""
 MAX_PIXELS = int(LIMITS["REPRI_MAX_PIXELS"].default)
@@ -108,7 +110,13 @@ def to_rgb(image: Image.Image) -> np.ndarray:
         image = image.convert("RGBA")
         white = Image.new("RGBA", image.size, (255, 255, 255, 255))
         image = Image.alpha_composite(white, image)
-    return np.array(image if image.mode == "RGB" else image.convert("RGB"))
+    if image.width * image.height <= LARGE:
+        return np.array(image if image.mode == "RGB" else image.convert("RGB"))
+    pixels = np.empty((image.height, image.width, 3), np.uint8)  # in strips: Pillow takes four bytes for each pixel
+    for top in range(0, image.height, ROWS):
+        strip = image.crop((0, top, image.width, min(top + ROWS, image.height)))
+        pixels[top : top + ROWS] = strip if strip.mode == "RGB" else strip.convert("RGB")
+    return pixels
 
 
 def upright(image: Image.Image) -> Image.Image:

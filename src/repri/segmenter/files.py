@@ -106,6 +106,24 @@ def load_fitted(path: Path, extractor: str | Path | FeatureExtractor | None, dev
     return Fitted(classes, look, classifier, refine, segmenter.get_params(), choice, textures)
 
 
+class Params(TypedDict, total=False):
+    """The parameters of a saved segmenter; that none is missing is checked later."""
+
+    extractor: str | None
+    method: str
+    config: str | dict[str, Any] | None
+    size: int | None
+    shifts: int
+    device: str
+    refine: str
+    mirror: bool
+    scales: list[float]
+    tile: int | None
+    joint: bool
+    auto: bool
+    textures: float | None
+
+
 class Made(TypedDict):
     """The extractor of a saved segmenter."""
 
@@ -117,9 +135,9 @@ class Content(TypedDict):
     """The metadata of a saved segmenter."""
 
     classes: list[str]
-    params: dict[str, Any]
+    params: Params
     extractor: Made
-    choice: dict[str, Any]
+    choice: Choice
     textures: NotRequired[dict[str, Any]]
 
 

@@ -58,8 +58,8 @@ def test_tasks_may_be_removed_to_make_a_file_small(paths, tmp_path):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (None, r"Cannot read the result .*x\.json: No such file"),
-        ("no JSON", r"x\.json is not a result written by `repri evaluate` \(Expecting value"),
+        (None, r"cannot read .*x\.json: No such file"),
+        ("no JSON", r"x\.json is not JSON \(Expecting value"),
         ("[]", r"x\.json is not a result written by `repri evaluate`\."),
         ('{"format": "repri-result-1"}', "lacks 'miou', which every result written by `repri evaluate` has"),
     ],

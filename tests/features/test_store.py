@@ -2,11 +2,13 @@
 
 import hashlib
 import threading
+import zlib
 from pathlib import Path
 
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import load, save
 
 from repri.features.store import FeatureStore, default_budget
 from repri.models.extractors.headed import HeadedExtractor
@@ -94,6 +96,23 @@ def test_damaged_files_are_redone(tmp_path, images):
     assert extractor.calls == 8
     files[3].write_bytes(files[3].read_bytes()[:-1])
     assert all(again.get(path).isfinite().all() for path in images)
+
+
+def test_the_checksum_covers_type_and_shape(tmp_path, images):
+    """The same bytes read as other numbers, or in another shape, are damage; files of former versions are used."""
+    extractor = Cells()
+    filled = store(tmp_path, extractor)
+    filled.prepare(images)
+    files = sorted(filled.folder.rglob("*.safetensors"))
+    for file, old, new in ((files[0], b'"F16"', b'"I16"'), (files[1], b"[4,5,8]", b"[4,8,5]")):
+        content = file.read_bytes()
+        assert old in content
+        file.write_bytes(content.replace(old, new))
+    features = load(files[2].read_bytes())["features"]
+    former = str(zlib.crc32(features.view(torch.uint8).numpy().tobytes()))
+    files[2].write_bytes(save({"features": features}, {"crc": former}))
+    files[3].write_bytes(save({"features": features.view(torch.bfloat16)}, {"crc": former}))
+    assert store(tmp_path, extractor).prepare(images) == 3
 
 
 def test_an_interrupted_run_goes_on(tmp_path, images):

@@ -2,7 +2,8 @@
 
 import torch
 
-from repri.refine.guided import _box, _solve, guided
+from repri.refine.guided import _box, _solve, guided, guided_in_strips
+from tests.make import noise
 
 
 def test_borders_move_to_the_edges_of_the_image():
@@ -44,3 +45,14 @@ def test_means_over_windows():
 
 def test_tiny_images():
     assert guided(torch.rand(1, 1, 3), torch.rand(3, 1, 3)).shape == (1, 1, 3)
+
+
+def test_strips_give_the_same_maps():
+    """Large images are worked on in strips, which need a few bytes for each pixel."""
+    image = noise(331, 427)
+    maps = torch.rand(2, 331, 427, generator=torch.Generator().manual_seed(0)) / 2
+    colours = torch.from_numpy(image).movedim(-1, 0).float() / 255
+    for side, radius in ((96, 0.02), (192, 0.01)):
+        whole = guided(maps, colours, radius, side=side)
+        whole = whole / whole.sum(0).clamp_min(1)
+        assert torch.allclose(guided_in_strips(maps.clone(), image, radius, side=side), whole, atol=2e-5)

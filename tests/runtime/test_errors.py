@@ -17,3 +17,8 @@ def test_a_missing_extra_is_an_import_error_too():
     with pytest.raises(ImportError, match=r"pip install 'repri\[plot\]'"):
         raise MissingExtraError("The demo draws with matplotlib: pip install 'repri[plot]'.")
     assert issubclass(MissingExtraError, RepriError)
+
+
+def test_a_message_fits_a_screen():
+    assert str(RepriError("size must be 8")) == "size must be 8"
+    assert len(str(RepriError("x" * 100_000))) < 1700

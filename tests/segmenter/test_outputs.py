@@ -1,6 +1,7 @@
 """A folder of results."""
 
 import csv
+import os
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ from PIL import Image
 
 from repri import RepriError, Segmentation
 from repri.data import read_annotated, read_mask
-from repri.segmenter.outputs import Results
+from repri.segmenter.outputs import Results, unwritable
+from repri.segmenter.resume import query_file
 from tests.make import noise, square
 
 
@@ -97,3 +99,45 @@ def test_exports_that_cannot_be_written(tmp_path):
     results.check_exports(same, ())
     with pytest.raises(RepriError, match=r"--export cannot tell .*a/x\.png from .*b/x\.png, which have one name"):
         results.check_exports(same, ("coco",))
+
+
+def test_only_masks_of_this_run_are_finished(tmp_path, queries):
+    first = Results(tmp_path / "out", ("cat",), made="one")
+    for name, path in queries.items():
+        first.write(name, made(path), query_file(path))
+    assert first.finished(queries) == list(queries)
+    Image.fromarray(noise(seed=7)).save(queries["a"])  # another image under the same name
+    mask = first.mask_path("b")
+    whole = mask.read_bytes()
+    for damaged in (whole[: len(whole) // 2], b"", b"x" * 100, whole[:60] + b"?" + whole[61:], whole[:-20]):
+        mask.write_bytes(damaged)
+        assert first.finished({"b": queries["b"]}) == []
+        assert not mask.exists()
+    assert first.finished(queries) == ["d/c"]
+    assert Results(tmp_path / "out", ("cat",), made="two").finished(queries) == []
+    assert not list((tmp_path / "out/masks").rglob("*.png"))
+
+
+def test_tables_hold_no_formulas(tmp_path):
+    results = Results(tmp_path, ("cat",))
+    results.write("=1+1", made("-x.png"))
+    results.summarise(["=1+1"])
+    assert (tmp_path / "results.csv").read_text().splitlines()[1].startswith("'=1+1,'-x.png,0.9")
+
+
+def test_names_that_no_text_can_hold(tmp_path):
+    """A file name may hold bytes that are no text."""
+    name = os.fsdecode(b"caf\xe9")
+    results = Results(tmp_path, ("cat",))
+    results.write(name, made(f"{name}.png"))
+    results.summarise([name], ("coco", "labelme", "label-studio"))
+    assert "caf\\udce9" in (tmp_path / "results.csv").read_text()
+    assert 'href="masks/caf%E9.png"' in (tmp_path / "index.html").read_text()
+
+
+def test_queries_that_have_no_place():
+    long = "x" * 252
+    wrong = unwritable(["x", "x.png/y", "a.jpg/b", "a", "c", long, "x" * 251])
+    assert set(wrong) == {"x", "a", long}
+    assert "a folder of other queries is called like its mask" in wrong["x"]
+    assert "too long" in wrong[long]

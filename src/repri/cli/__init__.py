@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
@@ -77,6 +78,9 @@ def main() -> None:
     ``REPRI_DEBUG=1`` shows the traceback of mistakes too.
     """
     warnings.showwarning = _show_warning  # ty: ignore[invalid-assignment]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names of files may hold bytes that are no text
     try:
         app([_from_home(argument) for argument in sys.argv[1:]])
     except (RepriError, OSError) as error:

@@ -26,7 +26,7 @@ def method_settings(pairs: list[str] | None) -> dict[str, Any]:
         >>> method_settings(["lr=1e-3", "t_pi=[10, 20]"])
         {'lr': 0.001, 't_pi': [10, 20]}
     """
-    import yaml
+    from repri.runtime.reading import parse_yaml, short
 
     values = {}
     for pair in pairs or []:
@@ -34,9 +34,9 @@ def method_settings(pairs: list[str] | None) -> dict[str, Any]:
         if not equals:
             raise RepriError(f"--set takes NAME=VALUE, such as --set lr=0.05, got {pair!r}.")
         try:
-            values[name] = yaml.safe_load(value)
-        except yaml.YAMLError:
-            raise RepriError(f"--set {name}: {value!r} is not a YAML value.") from None
+            values[name] = parse_yaml(value, "it")
+        except RepriError as error:
+            raise RepriError(f"--set {name}: {short(value)} is not a YAML value ({error}).") from None
         if isinstance(values[name], str):
             with suppress(ValueError):
                 values[name] = float(value)  # 1e-3, which is text to YAML

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import nullcontext
 from pathlib import Path
@@ -16,7 +17,11 @@ from .common import Bars, MethodOptions, method_settings
 from .flags import resolve, settings_command
 
 if TYPE_CHECKING:
-    from repri.segmenter import Fitted
+    from collections.abc import Iterator
+
+    from repri.features.extractor import FeatureExtractor
+    from repri.runtime.distributed import World
+    from repri.segmenter import Fitted, Segmentation
     from repri.segmenter.inputs import Proportion
     from repri.segmenter.outputs import Results
     from repri.segmenter.shots import AnnotatedShots
@@ -32,7 +37,12 @@ def segment(
     config: Path | None,
     given: dict[str, Any],
     set: MethodOptions = None,
-    resume: Annotated[bool, typer.Option(help="Leave out the images whose masks are in the output folder.")] = False,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            help="Leave out the images whose masks are in the output folder, from the same settings and support."
+        ),
+    ] = False,
 ) -> None:
     """Segment images by a few annotated ones. Many processes: torchrun --nproc-per-node N -m repri segment …
 
@@ -46,7 +56,8 @@ def segment(
             raise RepriError(f"--{flag} is missing: repri segment needs --support, --query and --output.")
     from repri.runtime.distributed import world
     from repri.runtime.files import check_writable
-    from repri.segmenter.outputs import Results
+    from repri.segmenter.outputs import Results, unwritable
+    from repri.segmenter.resume import facts_of, identity_of
     from repri.segmenter.shots import read_support
 
     folder = Path(str(settings.output)).expanduser()
@@ -58,26 +69,27 @@ def segment(
     proportion = _proportion(settings.proportion, shots.classes)
     check_writable(folder / "masks" / "x.png")
     with world() as here:
-        fitted = _fit(settings, shots)
+        extractor = _extractor(settings)
+        facts = facts_of(settings, shots, extractor)
+        fitted = _fit(settings, shots, extractor)
         if here.first and fitted.choice.scores:
             typer.echo(f"Chosen for this support: {fitted.choice}.", err=True)
-        results = Results(folder, fitted.classes, settings.write.probabilities, settings.write.overlays)
-        todo = _without_support(queries, shots, here.first)
-        names = list(todo)
-        results.check_exports(todo, settings.write.export)
-        done = here.gather([name for name in todo if results.mask_path(name).is_file()])[0]  # as the first one sees it
-        if done and not resume:
-            raise RepriError(f"{folder} holds results already: go on with --resume, or choose another folder.")
-        list(results.records(done))  # they must have the same classes
-        finished = frozenset(done)
+        written = settings.write
+        results = Results(folder, fitted.classes, written.probabilities, written.overlays, identity_of(facts))
+        every = _without_support(queries, shots, here.first)
+        odd = unwritable(every)
+        todo = {name: path for name, path in every.items() if name not in odd}
+        names = list(every)
+        results.check_exports(todo, written.export)
+        finished = frozenset(_begin(here, results, facts, todo, resume))
         todo = {name: path for name, path in todo.items() if name not in finished}
         mine, bars = dict(here.share(list(todo.items()))), Bars() if here.first else None
         failed = _run(fitted, results, mine, settings.batch, proportion, _shown(bars, len(finished), len(mine)), bars)
-        failures = [failure for part in here.gather(failed) for failure in part]
+        failures = [*odd.items(), *(failure for part in here.gather(failed) for failure in part)]
         if here.first:
-            records = results.summarise(names, settings.write.export)
             for name, reason in failures:
-                typer.echo(f"not segmented: {name}: {reason}", err=True)
+                typer.echo(f"not segmented: {_shown_name(name)}: {reason}", err=True)
+            records = results.summarise(names, written.export)
             typer.echo(f"{len(records)} of {len(names)} queries: {folder / 'masks'}, {folder / 'index.html'}")
     if failures:  # every process knows them, so that all end alike
         raise typer.Exit(SOME_FAILED)
@@ -87,12 +99,17 @@ def _queries(settings: SegmentSettings, support: Path, folder: Path) -> dict[str
     """Name → file of the images to segment, without those of the support and of the output folder."""
     from repri.data.io.queries import find_queries
 
-    inside = [folder.resolve(), *([support.resolve()] if support.is_dir() else [])]
+    inside = [_real(folder), *([_real(support)] if support.is_dir() else [])]
     every = find_queries(str(settings.query)).items()
-    queries = {n: p for n, p in every if not any(p.resolve().is_relative_to(f) for f in inside)}
+    queries = {n: p for n, p in every if not any(_real(p).is_relative_to(f) for f in inside)}
     if not queries:
         raise RepriError(f"{settings.query} holds no images besides those of the support and the output folder.")
     return queries
+
+
+def _real(path: Path) -> Path:
+    """A path without links; one that leads to itself stays as it is."""
+    return Path(os.path.realpath(path))
 
 
 def _without_support(queries: dict[str, Path], shots: AnnotatedShots, shown: bool) -> dict[str, Path]:
@@ -105,17 +122,48 @@ def _without_support(queries: dict[str, Path], shots: AnnotatedShots, shown: boo
     return {name: path for name, path in queries.items() if name not in annotated}
 
 
-def _fit(settings: SegmentSettings, shots: AnnotatedShots) -> Fitted:
+def _begin(here: World, results: Results, facts: dict[str, Any], queries: dict[str, Path], resume: bool) -> list[str]:
+    """Names of the queries that are done, as the first process sees it; it also writes what decides the results."""
+    from repri.runtime.files import remove_leftovers
+    from repri.segmenter.resume import other_run, write_facts
+
+    done, problem = [], None
+    if here.first:
+        try:
+            there = any(results.mask_path(name).is_file() for name in queries)
+            if there and not resume:
+                raise RepriError(
+                    f"{results.folder} holds results already: go on with --resume, or choose another folder."
+                )
+            if there and (other := other_run(results.folder, facts)):
+                raise RepriError(other)
+            done = results.finished(queries)
+            remove_leftovers(results.folder, below=True)
+            write_facts(results.folder, facts)
+        except RepriError as error:
+            problem = str(error)
+    done, problem = here.gather((done, problem))[0]
+    if problem is not None:
+        raise RepriError(problem)
+    return done
+
+
+def _extractor(settings: SegmentSettings) -> FeatureExtractor:
     from repri.models.load import build_extractor
-    from repri.protocols import get_protocol
     from repri.runtime.distributed import default_device
+
+    return build_extractor(settings.extractor, default_device())
+
+
+def _fit(settings: SegmentSettings, shots: AnnotatedShots, extractor: FeatureExtractor) -> Fitted:
+    from repri.protocols import get_protocol
     from repri.segmenter import Segmenter
 
     changes = dict(settings.method.settings)
     if settings.method.preset is not None:
         changes["preset"] = settings.method.preset
     segmenter = Segmenter(
-        build_extractor(settings.extractor, default_device()),
+        extractor,
         method=settings.method.name,
         config=changes,
         size=settings.extractor.size,
@@ -153,18 +201,46 @@ def _run(
 ) -> list[tuple[str, str]]:
     """Segment, and write the results at the same time; returns the images that could not be read, and why."""
     from repri.runtime.parallel import parallel, usable_cores
+    from repri.segmenter.resume import query_file
 
     failed: list[tuple[str, str]] = []
     names = {str(path): name for name, path in todo.items()}
+    before: dict[str, tuple[int, int] | None] = {}
+
+    def read() -> Iterator[Path]:
+        for path in todo.values():
+            before[str(path)] = _stamp(path)
+            yield path
+
     with bars or nullcontext():
         segmented = fitted.segment_many(
-            todo.values(), batch, proportion, on_error=lambda path, error: failed.append((names[path], str(error)))
+            read(), batch, proportion, on_error=lambda path, error: failed.append((names[path], str(error)))
         )
         writers = min(WRITERS, usable_cores())
-        written = parallel(lambda result: results.write(names[result.source], result), segmented, writers, ahead=1)
+
+        def write(result: Segmentation) -> None:
+            path = Path(result.source)
+            query = before.get(result.source)
+            results.write(names[result.source], result, query_file(path) if query == _stamp(path) else None)
+
+        written = parallel(write, segmented, writers, ahead=1)
         for done, _ in enumerate(written, 1):
             show(done, len(failed))
     return failed
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """Size and time of a file; None if it is gone."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_size, stat.st_mtime_ns
+
+
+def _shown_name(name: str) -> str:
+    """A name as one line of a message shows it."""
+    return name if len(name) <= 120 else f"{name[:100]}…{name[-15:]}"
 
 
 def _proportion(text: str | None, classes: tuple[str, ...]) -> Proportion | None:

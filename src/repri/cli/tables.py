@@ -10,10 +10,11 @@ __all__ = ["print_comparison", "print_result"]
 def print_result(result: dict[str, Any]) -> None:
     """A table of the folds and their mean, then the classes and the time."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     console = Console()
-    table = Table(title=_title(result), title_justify="left")
+    table = Table(title=escape(_title(result)), title_justify="left")
     for name in ("", "mIoU", "95 % interval", "std of runs", "FB-IoU", "|δ| of π"):
         table.add_column(name, justify="left" if not name else "right")
     rows = [(f"fold {fold}", values) for fold, values in result["per_fold"].items()]
@@ -30,10 +31,13 @@ def print_result(result: dict[str, Any]) -> None:
         table.add_row(name, *cells, delta, end_section=name == rows[-1][0])
     console.print(table)
     per_class = sorted(result["per_class"].items(), key=lambda item: -item[1])
-    console.print("classes: " + ", ".join(f"{name} {iou:.1f}" for name, iou in per_class), highlight=False)
+    listed = ", ".join(f"{name} {iou:.1f}" for name, iou in per_class)
+    console.print(f"classes: {escape(listed)}", highlight=False)
     seen = [name for names in result.get("seen", {}).values() for name in names]
     if seen:
-        console.print(f"[yellow]not novel to the extractor[/], which was trained with their labels: {', '.join(seen)}")
+        console.print(
+            f"[yellow]not novel to the extractor[/], which was trained with their labels: {escape(', '.join(seen))}"
+        )
     timing = result["timing"]
     speed = f"tasks {timing['tasks_s']:.0f} s, {timing['tasks_per_s']:.0f}/s, {timing['peak_memory_gb']:.1f} GB"
     console.print(f"features {timing['extraction_s']:.0f} s, {speed}", highlight=False)
@@ -72,4 +76,4 @@ def print_comparison(compared: list[Any]) -> None:
             f"{low:.1f} … {high:.1f}",
         )
         table.add_row(row.path.stem, *cells, difference)
-    Console().print(table)
+    Console(markup=False).print(table)  # names may hold brackets

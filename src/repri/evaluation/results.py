@@ -6,12 +6,16 @@ import json
 import platform
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Len
+from pydantic import Field
+from typing_extensions import NotRequired, TypedDict
 
 from repri.runtime.errors import RepriError
 from repri.runtime.files import atomic
+from repri.runtime.reading import read_json, short, validated
 
 from .metrics import Counts, paired_interval, scores
 from .runner import Outcome
@@ -19,6 +23,33 @@ from .runner import Outcome
 __all__ = ["Comparison", "compare", "load_result", "make_result", "save_result"]
 
 FORMAT = "repri-result-1"
+
+
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Count = Annotated[int, Field(strict=True, ge=0, lt=2**53)]
+Interval = Annotated[list[Number], Len(2, 2)]
+Pixels = Annotated[list[Count], Len(4, 4)]
+StoredTasks = TypedDict("StoredTasks", {"run": list[Count], "class": list[Count], "pixels": list[Pixels]})
+"""The counts of a fold's tasks in a file."""
+
+
+class StoredFold(TypedDict):
+    """What is used of a fold in a file."""
+
+    miou: Number
+    tasks_hash: str
+
+
+class StoredResult(TypedDict):
+    """What is used of a result file."""
+
+    miou: Number
+    interval: Interval
+    per_fold: Annotated[dict[str, StoredFold], Len(1)]
+    protocol: str
+    method: str
+    shots: Annotated[int, Field(strict=True)]
+    tasks: NotRequired[dict[str, StoredTasks]]
 
 
 def make_result(
@@ -112,17 +143,16 @@ def save_result(result: dict[str, Any], path: Path) -> None:
 
 def load_result(path: Path) -> dict[str, Any]:
     """Read and check a result file."""
-    try:
-        content = json.loads(path.read_text())
-    except OSError as error:
-        raise RepriError(f"Cannot read the result {path}: {error.strerror}.") from None
-    except ValueError as error:
-        raise RepriError(f"{path} is not a result written by `repri evaluate` ({error}).") from None
+    content = read_json(path)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise RepriError(f"{path} is not a result written by `repri evaluate`.")
     for name in ("miou", "interval", "per_fold", "protocol", "method", "shots"):
         if name not in content:
             raise RepriError(f"{path} lacks {name!r}, which every result written by `repri evaluate` has.")
+    validated(StoredResult, content, str(path))
+    for fold, stored in content.get("tasks", {}).items():
+        if not len(stored["run"]) == len(stored["class"]) == len(stored["pixels"]) > 0:
+            raise RepriError(f"{path} was changed: the tasks of fold {short(fold)} do not have one line each.")
     if content["per_fold"].keys() != content.get("tasks", content["per_fold"]).keys():
         raise RepriError(f"{path} was changed: its tasks belong to other folds than its results.")
     return content

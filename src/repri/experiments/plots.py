@@ -10,8 +10,13 @@ from typing import Any
 from repri.evaluation.results import Comparison
 from repri.runtime.errors import MissingExtraError, RepriError
 from repri.runtime.files import atomic
+from repri.runtime.reading import read_text
 
 __all__ = ["plot_comparison", "plot_training"]
+
+
+FORMATS = (".png", ".svg", ".pdf", ".jpg")
+"""Suffixes of figures."""
 
 
 def plot_comparison(compared: Sequence[Comparison], path: Path) -> Path:
@@ -24,6 +29,8 @@ def plot_comparison(compared: Sequence[Comparison], path: Path) -> Path:
     Returns:
         The file.
     """
+    if path.is_dir() or path.suffix.lower() not in ("", *FORMATS):
+        raise RepriError(f"{path} cannot be drawn: give a file name that ends in {', '.join(FORMATS)}.")
     path = path if path.suffix else path.with_suffix(".png")
     figure = _figure(7, 0.9 + 0.45 * len(compared))
     axes = figure.subplots()
@@ -36,7 +43,7 @@ def plot_comparison(compared: Sequence[Comparison], path: Path) -> Path:
         folds = [values["miou"] for values in result["per_fold"].values()]
         axes.plot(folds, [row] * len(folds), "|", color="0.6", markersize=9)
     labels = [f"{c.path.stem} ({c.result['method']}, {c.result['shots']}-shot)" for c in compared]
-    axes.set_yticks(range(len(compared)), labels, fontsize=8)
+    axes.set_yticks(range(len(compared)), labels, fontsize=8, parse_math=False)
     axes.invert_yaxis()
     axes.set_xlabel("mIoU (95 % interval; strokes: folds)", fontsize=8)
     axes.grid(axis="x", alpha=0.3)
@@ -56,9 +63,9 @@ def plot_training(folder: Path) -> Path:
     """
     path = folder / "log.csv"
     try:
-        rows = list(csv.DictReader(path.read_text().splitlines()))
-    except OSError as error:
-        raise RepriError(f"{folder} is not a run of `repri train`: {path}: {error.strerror}.") from None
+        rows = list(csv.DictReader(read_text(path).splitlines()))
+    except (RepriError, csv.Error) as error:
+        raise RepriError(f"{folder} is not a run of `repri train`: {error}.") from None
     if not rows or not {"epoch", "loss", "base_miou"} <= rows[0].keys():
         raise RepriError(f"{path} is not a log of `repri train`.")
     if not rows[0]["loss"]:

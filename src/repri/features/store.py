@@ -23,7 +23,7 @@ from torch import Tensor
 
 from repri.data.io.images import read_image
 from repri.runtime.errors import RepriError
-from repri.runtime.files import atomic, cache_folder
+from repri.runtime.files import atomic, cache_folder, remove_leftovers
 from repri.runtime.parallel import parallel
 
 from .extractor import PRECISIONS, FeatureExtractor, rounded
@@ -33,6 +33,8 @@ __all__ = ["FeatureStore", "default_budget"]
 
 RECENT = 300_000_000
 """Bytes of features that were read last and are kept in memory."""
+CHECKSUM = "checksum"
+"""Key of the checksum in a file's metadata; former versions wrote one of the values alone, as ``crc``."""
 RULES = {"aspect": "clean", "square": "paper", "letterbox": "official"}
 """Resize rule → its name in the folders of the store; these must not change, or every stored feature is lost."""
 
@@ -137,6 +139,7 @@ class FeatureStore:
         done, total = len(chosen) - len(missing), len(chosen)
         stores = [store for store in (self, self._under) if store is not None]
         keep = {store._file(path) for store in stores for path in images}
+        remove_leftovers(self.folder, below=True)
         if progress:
             progress(done, total)
         for item in parallel(self._load, missing, ahead=2):
@@ -212,7 +215,7 @@ class FeatureStore:
 
     def _write(self, path: Path, feature: Tensor) -> None:
         with atomic(self._file(path)) as temporary:
-            temporary.write_bytes(save({"features": feature}, {"crc": str(_checksum(feature))}))
+            temporary.write_bytes(save({"features": feature}, {CHECKSUM: _checksum(feature)}))
 
     def _is_here(self, path: Path) -> bool:
         """Whether a whole, undamaged file is there."""
@@ -222,9 +225,14 @@ class FeatureStore:
         try:
             with safe_open(file, "pt") as content:
                 features = content.get_tensor("features")
-                whole = (content.metadata() or {}).get("crc") == str(_checksum(features))
+                said = content.metadata() or {}
         except (OSError, SafetensorError):
             return None
+        fits = features.ndim == 3 and features.dtype == PRECISIONS[self.precision]
+        if CHECKSUM in said:
+            whole = fits and said[CHECKSUM] == _checksum(features)
+        else:
+            whole = fits and len(features) == self.extractor.channels and said.get("crc") == str(_crc(features))
         if not whole:
             file.unlink(missing_ok=True)
             return None
@@ -265,5 +273,10 @@ class FeatureStore:
     """By this process since it last looked at what others did."""
 
 
-def _checksum(features: Tensor) -> int:
+def _checksum(features: Tensor) -> str:
+    """Depends on the values, on their type and on their shape: the same bytes can be read as other numbers."""
+    return str(zlib.crc32(f"{features.dtype} {list(features.shape)}".encode(), _crc(features)))
+
+
+def _crc(features: Tensor) -> int:
     return zlib.crc32(memoryview(features.contiguous().view(torch.uint8).numpy()))

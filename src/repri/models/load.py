@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+import os
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +15,7 @@ import torch
 import torch.nn as nn
 
 from repri.features.extractor import FeatureExtractor
+from repri.runtime.download import without_fetching
 from repri.runtime.errors import RepriError
 from repri.runtime.settings import parse, read_yaml
 
@@ -25,8 +29,10 @@ from .heads.files import is_head, load_head
 from .registry import EXTRACTORS, Builder
 from .settings import ExtractorSettings, PartSettings
 
-__all__ = ["EXTRACTORS", "build_extractor", "load_extractor"]
+__all__ = ["EXTRACTORS", "build_extractor", "load_extractor", "named_by_a_file"]
 
+MOST_PARTS, MOST_NESTED = 16, 3
+"""Extractors that a .yaml file may join, and files that may name each other in turn."""
 MACHINE = ("device", "fast", "compile")
 """Options that say how an extractor runs; builders that do not know them do not get them."""
 
@@ -175,7 +181,8 @@ def _build_head(
     head, base = load_head(path)
     options: dict[str, Any] = {"layers": base.get("layers"), "combine": base.get("combine", "concat")}
     options |= {"device": device, "fast": fast, "compile": compile}
-    under = load_extractor(base["name"], weights or base.get("weights"), **options)
+    with _inside(path), named_by_a_file(path, base["name"]):
+        under = load_extractor(base["name"], weights or base.get("weights"), **options)
     if under.identity != base.get("identity"):
         raise RepriError(
             f"The head in {path} was trained on another {base['name']} than the one that is here: its weights differ."
@@ -191,8 +198,50 @@ def _build_joint(
     listed = content.get("parts")
     if set(content) != {"parts"} or not isinstance(listed, list) or not all(isinstance(part, dict) for part in listed):
         raise RepriError(f"{path} must have one key, parts, with a list of extractors such as {{name: resnet50}}.")
+    if len(listed) > MOST_PARTS:
+        raise RepriError(f"{path} lists {len(listed)} extractors under parts: {MOST_PARTS} is the most.")
     parts = [parse(PartSettings, part, f"{path}, part {number}") for number, part in enumerate(listed, 1)]
-    return JointExtractor([_build_part(part, device=device, fast=fast, compile=compile) for part in parts])
+    with _inside(path):
+        return JointExtractor([_build_part(part, device=device, fast=fast, compile=compile) for part in parts])
+
+
+_OPEN: ContextVar[tuple[str, ...]] = ContextVar("files that are being loaded", default=())
+
+
+@contextmanager
+def _inside(path: Path) -> Generator[None]:
+    """Refuse a file that names itself, through others too, and files that nest too deeply."""
+    here, around = os.path.realpath(path), _OPEN.get()
+    if here in around:
+        raise RepriError(f"{path} names itself as the extractor that it is made of: name another one.")
+    if len(around) >= MOST_NESTED:
+        raise RepriError(f"{path} is named by {len(around)} files, one inside the other: name the extractor directly.")
+    token = _OPEN.set((*around, here))
+    try:
+        yield
+    finally:
+        _OPEN.reset(token)
+
+
+@contextmanager
+def named_by_a_file(path: Path, name: str) -> Generator[None]:
+    """Load a model that a file names only if it is here already.
+
+    Args:
+        path: The file.
+        name: The extractor that it names.
+    """
+    remote = str(name).startswith(("hub:", "timm:"))
+    try:
+        with without_fetching():
+            yield
+    except RepriError as error:
+        if not remote or "REPRI_FETCH" in str(error):
+            raise
+        raise RepriError(
+            f"{path} belongs on {name}, which is not on this computer, and a file does not fetch a model by itself: "
+            f"load {name} once yourself, or set REPRI_FETCH=1 if you trust the file. {error}"
+        ) from None
 
 
 def _build_part(settings: PartSettings, **machine: Any) -> FeatureExtractor:

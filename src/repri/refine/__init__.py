@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["REFINERS", "Refiner", "get_refiner", "register_refiner"]
 
 Refiner = Callable[["Tensor", "np.ndarray"], "Tensor"]
-"""Probabilities [N, H, W] and the image [H, W, 3] uint8 → probabilities [N, H, W], whose sum is at most 1."""
+"""Probabilities [N, H, W] and the image [H, W, 3] uint8 → probabilities [N, H, W], whose sum is at most 1. The result
+may lie in the memory of the first argument, which is not used again."""
 
+LARGE = 1 << 24
+"""Pixels of an image above which it is worked on in strips: whole, it would take 40 bytes of memory for each pixel."""
 REFINERS = Registry[Refiner]("refinement", "repri.refiners")
 register_refiner = REFINERS.decorator
 
@@ -42,8 +45,10 @@ def _fine(maps: Tensor, image: np.ndarray) -> Tensor:
 def _filtered(maps: Tensor, image: np.ndarray, radius: float, side: int) -> Tensor:
     import torch
 
-    from .guided import guided
+    from .guided import guided, guided_in_strips
 
+    if maps.shape[-1] * maps.shape[-2] > LARGE:
+        return guided_in_strips(maps, image, radius, side=side)
     colours = torch.from_numpy(image).movedim(-1, 0).float() / 255
     refined = guided(maps, colours, radius, side=side)
     return refined / refined.sum(0).clamp_min(1)

@@ -7,22 +7,32 @@ import http.client
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from filelock import FileLock
 
 from .errors import RepriError
 from .files import check_writable
+from .limits import limit
 
-__all__ = ["fetch", "file_sha256", "offline"]
+__all__ = ["fetch", "file_sha256", "offline", "without_fetching"]
 
 BLOCK = 1 << 20
 Progress = Callable[[int, int], None]
 """Called with the number of bytes that have arrived and the total (0: unknown)."""
 
 
-def fetch(url: str, path: Path, digest: str, progress: Progress | None = None, timeout: float = 30) -> Path:
+def fetch(
+    url: str,
+    path: Path,
+    digest: str,
+    progress: Progress | None = None,
+    timeout: float = 30,
+    size: int | None = None,
+) -> Path:
     """Download a file and check it.
 
     The part that has arrived is kept in ``path.part``; the next call goes on from there. A RepriError says what
@@ -34,6 +44,8 @@ def fetch(url: str, path: Path, digest: str, progress: Progress | None = None, t
         digest: The sha256 that its publisher gives, or the start of it; ``md5:…`` where there is nothing better.
         progress: Called as bytes arrive.
         timeout: Seconds after which a silent server is given up.
+        size: Bytes that the file has, if this is known. A server that sends more is cut off; without a size, at
+            REPRI_MAX_DOWNLOAD_GB.
 
     Returns:
         The path.
@@ -44,24 +56,43 @@ def fetch(url: str, path: Path, digest: str, progress: Progress | None = None, t
         return path
     if offline():
         raise RepriError(f"REPRI_OFFLINE is set, so {url} is not fetched: {_by_hand(url, path)}")
-    check_writable(path)
+    check_writable(path, make=True)
     with FileLock(path.with_name(f".{path.name}.lock")):  # two processes may want it at once
         if not path.is_file():
-            _fetch_part(url, path, progress, timeout)
+            most = limit("REPRI_MAX_DOWNLOAD_GB") * 1e9 if size is None else size
+            _fetch_part(url, path, progress, timeout, most)
             _finish(url, path, digest)
     return path
 
 
 def offline() -> bool:
-    """Whether REPRI_OFFLINE forbids the network."""
-    return os.environ.get("REPRI_OFFLINE", "0") not in ("", "0")
+    """Whether REPRI_OFFLINE, or :func:`without_fetching`, forbids the network."""
+    return _is_set("REPRI_OFFLINE") or _ONLY_CACHED.get()
+
+
+def _is_set(name: str) -> bool:
+    return os.environ.get(name, "0") not in ("", "0")
+
+
+_ONLY_CACHED: ContextVar[bool] = ContextVar("only cached", default=False)
+
+
+@contextmanager
+def without_fetching() -> Generator[None]:
+    """Forbid the network while a model is loaded that a file names and not the user: somebody else may have written
+    the file. ``REPRI_FETCH=1`` allows it."""
+    token = _ONLY_CACHED.set(not _is_set("REPRI_FETCH"))
+    try:
+        yield
+    finally:
+        _ONLY_CACHED.reset(token)
 
 
 def _part(path: Path) -> Path:
     return path.with_name(path.name + ".part")
 
 
-def _fetch_part(url: str, path: Path, progress: Progress | None, timeout: float) -> None:
+def _fetch_part(url: str, path: Path, progress: Progress | None, timeout: float, most: float) -> None:
     """Bring ``path.part`` to its full length, or say why not."""
     part = _part(path)
     start = part.stat().st_size if part.is_file() else 0
@@ -76,11 +107,15 @@ def _fetch_part(url: str, path: Path, progress: Progress | None, timeout: float)
                 raise RepriError(f"{url} sent another part than the one asked for: try again to start over")
             here = start if resumed else 0
             length = response.headers.get("Content-Length")
-            total = here + int(length) if length else 0
+            total = here + int(length) if length and length.isdecimal() else 0
+            if total > most:
+                raise _too_much(url, part, most)
             with part.open("ab" if resumed else "wb") as file:
                 while block := response.read(BLOCK):
-                    file.write(block)
                     here += len(block)
+                    if here > most:
+                        raise _too_much(url, part, most)
+                    file.write(block)
                     if progress:
                         progress(here, total)
     except urllib.error.HTTPError as error:
@@ -98,6 +133,14 @@ def _fetch_part(url: str, path: Path, progress: Progress | None, timeout: float)
                 f"{url} broke off after {here} of {total} bytes: try again to go on where it stopped, "
                 f"or {_by_hand(url, path)}"
             )
+
+
+def _too_much(url: str, part: Path, most: float) -> RepriError:
+    part.unlink(missing_ok=True)
+    return RepriError(
+        f"{url} sends more than the {most / 1e9:.3g} GB that are expected: it was discarded; "
+        "REPRI_MAX_DOWNLOAD_GB is the limit of files whose size is not known"
+    )
 
 
 def _finish(url: str, path: Path, digest: str) -> None:

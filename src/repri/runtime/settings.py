@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_origin, get_type_hints
 
 from .errors import RepriError
+from .reading import adapter, parse_yaml, read_text, short
 from .values import describe, from_text, without_none
 
 __all__ = [
@@ -43,14 +44,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     Returns:
         Its mapping.
     """
-    import yaml  # slow to import, and not needed for the flags of a command
-
-    try:
-        values = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise RepriError(f"cannot read {path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise RepriError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    values = parse_yaml(read_text(path, "REPRI_MAX_YAML_KB"), str(path))
     if not isinstance(values, dict):
         raise RepriError(f"{path} must hold a mapping of settings, but it holds a {type(values).__name__}")
     return values
@@ -81,7 +75,7 @@ def parse(kind: type[T], values: Mapping[str, Any], where: str, renamed: Mapping
         repri.runtime.errors.RepriError: x.yaml: unknown setting 'rat', did you mean 'rate'?
     """
     if not isinstance(values, Mapping):
-        raise RepriError(f"{where}: expected a mapping of settings, got {values!r}")
+        raise RepriError(f"{where}: expected a mapping of settings, got {short(values)}")
     values = expand(kind, values)
     _check_names(kind, values, where, renamed or {})
     return _build(kind, values, where, "")
@@ -240,7 +234,7 @@ def _section(kind: Any, value: Any, where: str, name: str) -> Any:
         return value
     if not isinstance(value, Mapping):
         known = ", ".join(field_types(kind))
-        raise RepriError(f"{where}: {name!r} is a section with the settings {known}, got {value!r}")
+        raise RepriError(f"{where}: {name!r} is a section with the settings {known}, got {short(value)}")
     return _build(kind, value, where, f"{name}.")
 
 
@@ -257,12 +251,12 @@ def _value(field: Field[Any], wanted: Any, value: Any, where: str) -> Any:
         except RepriError as error:
             raise RepriError(f"{where} {error}") from None
     try:
-        return _adapter(wanted).validate_python(value)
+        return adapter(wanted).validate_python(value)
     except ValidationError as error:
         problem = error.errors()[0]
         inside = ".".join(str(part) for part in problem["loc"] if str(part) in _places(value))
         detail = f" ({inside} does not fit)" if inside else ""
-        raise RepriError(f"{where} must be {describe(wanted)}, got {value!r}{detail}") from None
+        raise RepriError(f"{where} must be {describe(wanted)}, got {short(value)}{detail}") from None
 
 
 def _places(value: Any) -> set[str]:
@@ -270,10 +264,3 @@ def _places(value: Any) -> set[str]:
     if isinstance(value, Mapping):
         return {str(key) for key in value}
     return {str(index) for index in range(len(value))} if isinstance(value, (list, tuple)) else set()
-
-
-@cache
-def _adapter(wanted: Any) -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(wanted)

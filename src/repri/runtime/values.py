@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import types
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
@@ -95,7 +96,10 @@ def _converted(kind: Any, text: str) -> Any:
     choices = {str(choice): choice for choice in get_args(kind)} if get_origin(kind) is Literal else None
     choices = TRUTH if kind is bool else choices
     if choices is None:
-        return kind(text)
+        value = kind(text)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(text)
+        return value
     if text not in choices:
         raise ValueError(text)
     return choices[text]

@@ -5,14 +5,19 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import NotRequired, TypedDict
+
 from repri.features.extractor import FeatureExtractor
 from repri.inference import InferenceConfig
+from repri.models.load import named_by_a_file
 from repri.models.weights.checkpoints import read_tensors, write_tensors
 from repri.runtime.errors import RepriError
+from repri.runtime.reading import parse_json, short, validated
 
 from .classify import Shots
 from .experts.blend import Choice
@@ -63,23 +68,34 @@ def load_fitted(path: Path, extractor: str | Path | FeatureExtractor | None, dev
 
     tensors, metadata = read_tensors(path)
     try:
-        content = json.loads(metadata[KEY])
+        content = parse_json(metadata[KEY], "its metadata")
         if content["format"] != FORMAT:
-            raise RepriError(f"{path} was written by another version of repri (format {content['format']}).")
+            raise RepriError(f"{path} was written by another version of repri (format {short(content['format'])}).")
+        validated(Content, content, "its metadata")
         params, made_with = dict(content["params"]), dict(content["extractor"])
         classes, choice = tuple(str(name) for name in content["classes"]), _choice(content["choice"])
         textures = _unpacked(tensors, content["textures"]) if "textures" in content else None
         count = sum(key.startswith("features.") for key in tensors)
         groups = [tuple(tensors[f"{kind}.{k}"] for k in range(count)) for kind in ("features", "white", "labels")]
         _check_params(params)
-    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+        params |= {"scales": tuple(params["scales"]), "config": _config(params["config"])}
+        _check_shots(groups)
+    except (KeyError, TypeError, AttributeError, ValueError, RuntimeError, OverflowError) as error:
+        if isinstance(error, RepriError) and "another version" in str(error):
+            raise
         raise RepriError(f"{path} is not a segmenter that repri saved, or it is damaged ({error}).") from None
+    named = params["extractor"] if extractor is None else None
     params["extractor"] = extractor if extractor is not None else params["extractor"]
     if params["extractor"] is None:
         raise RepriError(f"{path} was made with an extractor of your own, {made_with['name']}: give it as extractor=.")
-    params |= {"device": device, "scales": tuple(params["scales"]), "config": _config(params["config"])}
-    segmenter = Segmenter(**params)
-    loaded = segmenter.feature_extractor
+    try:
+        params["device"] = device
+        segmenter = Segmenter(**params)
+        with nullcontext() if named is None else named_by_a_file(path, named):
+            loaded = segmenter.feature_extractor
+        segmenter._look()
+    except (TypeError, AttributeError) as error:  # a parameter that is no parameter of this kind
+        raise RepriError(f"{path} is not a segmenter that repri saved, or it is damaged ({error}).") from None
     if loaded.identity != made_with["identity"]:
         raise RepriError(
             f"{path} holds features of {made_with['name']}, and {loaded.name} here has other weights or settings: "
@@ -90,6 +106,50 @@ def load_fitted(path: Path, extractor: str | Path | FeatureExtractor | None, dev
     look = segmenter._look() if choice.size is None else dataclasses.replace(segmenter._look(), size=choice.size)
     refine = choice.refine or segmenter.refine
     return Fitted(classes, look, classifier, refine, segmenter.get_params(), choice, textures)
+
+
+class Params(TypedDict, total=False):
+    """The parameters of a saved segmenter; that none is missing is checked later."""
+
+    extractor: str | None
+    method: str
+    config: str | dict[str, Any] | None
+    size: int | None
+    shifts: int
+    device: str
+    refine: str
+    mirror: bool
+    scales: list[float]
+    tile: int | None
+    joint: bool
+    auto: bool
+    textures: float | None
+
+
+class Made(TypedDict):
+    """The extractor of a saved segmenter."""
+
+    name: str
+    identity: str
+
+
+class Content(TypedDict):
+    """The metadata of a saved segmenter."""
+
+    classes: list[str]
+    params: Params
+    extractor: Made
+    choice: Choice
+    textures: NotRequired[dict[str, Any]]
+
+
+def _check_shots(groups: Sequence[Sequence[Tensor]]) -> None:
+    """Features, whitened features and labels must lie on the same cells."""
+    if not groups[0]:
+        raise ValueError("it has no support")
+    for features, white, labels in zip(*groups, strict=True):
+        if features.ndim != 3 or white.ndim != 3 or not features.shape[1:] == white.shape[1:] == labels.shape:
+            raise ValueError("its support does not lie on one grid")
 
 
 def _choice(content: Mapping[str, Any]) -> Choice:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from repri.refine import get_refiner
+from repri.refine import LARGE, get_refiner
 from repri.runtime.errors import RepriError
 from repri.runtime.parallel import parallel
 
@@ -26,6 +26,8 @@ from .threads import side_by_side
 
 __all__ = ["Fitted"]
 
+STRIP = 1 << 19
+"""Pixels of a large image whose mask is made at once."""
 LEAST = 0.01
 """Weight below which an expert is not asked."""
 
@@ -145,8 +147,8 @@ class Fitted:
             except RepriError as error:
                 results[i] = (names[i], error)
         answers = self._answers(list(images.values()), known) if images else []
-        for (i, image), (answer, weight) in zip(images.items(), answers, strict=True):
-            results[i] = self._result(names[i], image, self._refined(image, answer, weight, known))
+        for i, image in images.items():
+            results[i] = self._result(names[i], image, self._refined(image, *answers.pop(0), known))
         return [result for result in results if result is not None]
 
     def _answers(self, images: list[np.ndarray], known: Known) -> list[tuple[Answer, float]]:
@@ -165,7 +167,7 @@ class Fitted:
                         total[i] = Answer(full, answer.proportion, answer.presence)
                     else:
                         total[i] = Answer(before.probability + full, before.proportion, before.presence)
-        whole = [Answer(a.probability / len(ways), a.proportion, a.presence) for a in total if a is not None]
+        whole = [a if len(ways) == 1 else replace(a, probability=a.probability / len(ways)) for a in total if a]
         return [(self.classifier.one_map(a, known), weight) for a, weight in zip(whole, weights, strict=True)]
 
     def _refined(self, image: np.ndarray, answer: Answer, weight: float, known: Known) -> Answer:
@@ -194,23 +196,37 @@ class Fitted:
 
     def _result(self, name: str, image: np.ndarray, answer: Answer) -> Segmentation:
         probability = answer.probability
-        best, winner = probability.max(0)
-        threshold = 0.5 if len(self.classes) == 1 else 1 - probability.sum(0)
-        mask = torch.where(best > threshold, winner + 1, 0)
-        regions = [mask == n for n in range(1, len(self.classes) + 1)]
-        expected = [_expected_iou(p, region) for p, region in zip(probability, regions, strict=True) if region.any()]
+        height, width = image.shape[:2]
+        parts = probability.split(max(1, STRIP // width), 1) if height * width > LARGE else [probability]
+        mask = torch.empty(height, width, dtype=torch.uint8)
+        masks = mask.split(parts[0].shape[1])
+        for part, place in zip(parts, masks, strict=True):
+            place[:] = _mask_of(part)
+        expected = [_expected_iou(parts, masks, n) for n in range(len(self.classes))]
+        expected = [value for value in expected if value is not None]
         return Segmentation(
             name,
             image,
-            mask.to(torch.uint8).numpy(),
-            dict(zip(self.classes, probability.numpy().astype(np.float32), strict=True)),
+            mask.numpy(),
+            dict(zip(self.classes, probability.numpy().astype(np.float32, copy=False), strict=True)),
             dict(zip(self.classes, answer.proportion.tolist(), strict=True)),
             sum(expected) / len(expected) if expected else 1.0,
             dict(zip(self.classes, answer.presence.tolist(), strict=True)),
         )
 
 
-def _expected_iou(probability: Tensor, mask: Tensor) -> float:
-    """Σ p inside / (pixels inside + Σ p outside)."""
-    inside = (probability * mask).sum()
-    return float(inside / (mask.sum() + probability.sum() - inside).clamp_min(1e-12))
+def _mask_of(probability: Tensor) -> Tensor:
+    """[N, h, W] → [h, W] uint8: the most probable class, where it is more probable than the background."""
+    best, winner = probability.max(0)
+    threshold = 0.5 if len(probability) == 1 else 1 - probability.sum(0)
+    return torch.where(best > threshold, winner + 1, 0).to(torch.uint8)
+
+
+def _expected_iou(probability: Sequence[Tensor], masks: Sequence[Tensor], n: int) -> float | None:
+    """Σ p inside / (pixels inside + Σ p outside) of class n, over strips of an image; None if the mask has none of
+    it."""
+    inside = pixels = total = torch.zeros(())
+    for part, mask in zip(probability, masks, strict=True):
+        region = mask == n + 1
+        inside, pixels, total = inside + (part[n] * region).sum(), pixels + region.sum(), total + part[n].sum()
+    return float(inside / (pixels + total - inside).clamp_min(1e-12)) if pixels > 0 else None

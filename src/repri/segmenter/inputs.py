@@ -12,6 +12,7 @@ from PIL import Image
 from torch import Tensor
 
 from repri.data.io.annotations import AnnotatedImage, Shape
+from repri.data.io.classes import class_name
 from repri.data.io.images import read_image, to_rgb
 from repri.data.io.masks import IGNORE, check_same_size, is_two_level, read_mask
 from repri.runtime.errors import RepriError
@@ -181,7 +182,7 @@ def load_shots(
 
 def check_names(classes: Sequence[str]) -> tuple[str, ...]:
     """Names of classes, each once."""
-    names = (classes,) if isinstance(classes, str) else tuple(classes)
+    names = tuple(class_name(str(name)) for name in ((classes,) if isinstance(classes, str) else classes))
     if not names or len(set(names)) < len(names):
         raise RepriError(f"The classes must have different names, got {', '.join(names) or 'none'}.")
     return names

@@ -10,8 +10,9 @@ import csv
 import html
 import io
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -20,17 +21,22 @@ from PIL import Image, PngImagePlugin
 
 from repri.data.io.annotations import AnnotatedImage, Annotations, shapes_of
 from repri.data.io.formats import write_annotated
+from repri.data.io.images import DAMAGED
 from repri.data.io.masks import read_mask, write_mask
 from repri.runtime.draw import overlay
 from repri.runtime.errors import RepriError
 from repri.runtime.files import atomic
+from repri.runtime.reading import check_regular, parse_json, validated
 
 from .result import Segmentation
+from .resume import QueryFile
 
-__all__ = ["EXPORTS", "Record", "Results"]
+__all__ = ["EXPORTS", "Record", "Results", "unwritable"]
 
 EXPORTS = ("coco", "labelme", "label-studio")
 """Annotation formats that can be written beside the masks."""
+LONGEST_NAME, LONGEST_PART = 255, 100
+"""Bytes of a file name, and of a class in it."""
 THUMBNAIL, MOST_JPEG = 256, 65_500
 """Longest side of a thumbnail, and the longest side that JPEG allows."""
 FIGURES = "repri"
@@ -50,6 +56,10 @@ class Record(NamedTuple):
     """Expected IoU of the mask."""
     presence: dict[str, float]
     """Class → probability that the image shows it."""
+    made: str = ""
+    """What made the mask (``resume.identity_of``)."""
+    query: QueryFile | None = None
+    """The image file, as it was."""
 
 
 class Results:
@@ -60,11 +70,20 @@ class Results:
         classes: Names of the classes.
         probabilities: Whether probability maps are written too.
         overlays: Whether the images are written with their masks over them.
+        made: What makes the masks (``resume.identity_of``); masks of another run are not taken for ones of this run.
     """
 
-    def __init__(self, folder: Path, classes: Sequence[str], probabilities: bool = False, overlays: bool = False):
-        self.folder, self.classes = folder, tuple(classes)
+    def __init__(
+        self,
+        folder: Path,
+        classes: Sequence[str],
+        probabilities: bool = False,
+        overlays: bool = False,
+        made: str = "",
+    ):
+        self.folder, self.classes, self.made = folder, tuple(classes), made
         self.probabilities, self.overlays = probabilities, overlays
+        self._parts = _parts(self.classes)
 
     @staticmethod
     def check_formats(exports: Sequence[str]) -> None:
@@ -77,11 +96,11 @@ class Results:
         """The file of a query's mask."""
         return self.folder / "masks" / f"{name}.png"
 
-    def write(self, name: str, result: Segmentation) -> None:
-        """Write everything about one image, its mask last."""
+    def write(self, name: str, result: Segmentation, query: QueryFile | None = None) -> None:
+        """Write everything about one image, its mask last; ``query`` is the image file as it was when it was read."""
         if self.probabilities:
             for label, values in result.probabilities.items():
-                part = name if len(self.classes) == 1 else f"{name}.{_plain(label)}"
+                part = name if len(self.classes) == 1 else f"{name}.{self._parts[label]}"
                 with atomic(self.folder / "probabilities" / f"{part}.png") as temporary:
                     Image.fromarray((values * 65535).round().astype(np.uint16)).save(temporary)
         if self.overlays:
@@ -89,36 +108,76 @@ class Results:
             whole.thumbnail((MOST_JPEG, MOST_JPEG))
             with atomic(self.folder / "overlays" / f"{name}.jpg") as temporary:
                 whole.save(temporary, quality=90)
-        small = Image.fromarray(result.image)
+        step = max(1, max(result.image.shape) // (16 * THUMBNAIL))  # a large image need not be copied as a whole
+        small = Image.fromarray(np.ascontiguousarray(result.image[::step, ::step]))
         small.thumbnail((THUMBNAIL, THUMBNAIL))
         marked = Image.fromarray(result.mask).resize(small.size, Image.Resampling.NEAREST)
         small = Image.fromarray(_drawn(np.asarray(small), np.asarray(marked)))
         with atomic(self.folder / "thumbnails" / f"{name}.jpg") as temporary:
             small.save(temporary, quality=85)
-        record = Record(name, result.source, result.proportions, result.confidence, result.presences)
+        record = Record(name, result.source, result.proportions, result.confidence, result.presences, self.made, query)
         write_mask(result.mask, self.mask_path(name), {FIGURES: json.dumps(record._asdict(), ensure_ascii=True)})
+
+    def finished(self, queries: Mapping[str, Path]) -> list[str]:
+        """The queries that need not be segmented again.
+
+        Args:
+            queries: Name → file.
+
+        Returns:
+            Those whose mask is whole, was made by the same settings and support, and belongs to the file as it is now.
+            Other masks are removed, because they would be taken for results of this run.
+        """
+        done = []
+        for name, path in queries.items():
+            mask = self.mask_path(name)
+            if not mask.is_file():
+                continue
+            record = self._record(mask)
+            if record and record.made == self.made and record.query and record.query.is_still(path):
+                done.append(name)
+            else:
+                mask.unlink()
+        return done
 
     def records(self, names: Iterable[str]) -> Iterator[Record]:
         """The records of the masks on disk; masks that are not there are left out."""
         for name in names:
             path = self.mask_path(name)
-            if path.is_file():
-                with Image.open(path) as image:
-                    text = image.info.get(FIGURES) if isinstance(image, PngImagePlugin.PngImageFile) else None
-                if text is None:
-                    raise RepriError(f"{path} was not written by `repri segment`: choose another output folder.")
-                record = Record(**json.loads(text))
-                if tuple(record.proportion) != self.classes:
-                    raise RepriError(
-                        f"{path} has the classes {', '.join(record.proportion)}, not {', '.join(self.classes)}: "
-                        "choose another output folder."
-                    )
+            if path.is_file() and (record := self._record(path)) is not None:
                 yield record
 
+    def _record(self, path: Path) -> Record | None:
+        """The record of a mask; None if the file is damaged. A mask of somebody else, or of other classes, is an
+        error."""
+        try:
+            check_regular(path)
+            with Image.open(path) as image:
+                text = image.info.get(FIGURES) if isinstance(image, PngImagePlugin.PngImageFile) else None
+                if text is not None:
+                    image.verify()  # the checksums of its parts
+        except DAMAGED:
+            return None
+        if text is None:
+            raise RepriError(f"{path} was not written by `repri segment`: choose another output folder.")
+        try:
+            record = validated(Record, parse_json(text, str(path)), str(path))
+        except RepriError:
+            return None
+        if tuple(record.proportion) != self.classes:
+            raise RepriError(
+                f"{path} has the classes {', '.join(record.proportion)}, not {', '.join(self.classes)}: "
+                "choose another output folder."
+            )
+        return record
+
     def check_exports(self, queries: Mapping[str, Path], exports: Sequence[str]) -> None:
-        """Annotation files know images by their file names, which must therefore differ."""
+        """Annotation files know images by their file names, which must therefore differ, and must leave room for the
+        ending of LabelMe's files."""
         known: dict[str, Path] = {}
         for path in queries.values() if exports else ():
+            if "labelme" in exports and len(os.fsencode(path.stem)) + len(".json") > LONGEST_NAME:
+                raise RepriError(f"--export labelme: the file name {path.stem[:40]}… is too long: make it shorter.")
             if path.stem in known:
                 raise RepriError(
                     f"--export cannot tell {known[path.stem]} from {path}, which have one name: rename one of them."
@@ -129,9 +188,9 @@ class Results:
         """Write ``results.csv``, ``index.html`` and annotation files of all masks on disk; returns their records."""
         records = list(self.records(names))
         with atomic(self.folder / "results.csv") as temporary:
-            temporary.write_text(_table(records, self.classes))
+            temporary.write_text(_table(records, self.classes), encoding="utf-8", errors="backslashreplace")
         with atomic(self.folder / "index.html") as temporary:
-            temporary.write_text(_sheet(records, self.overlays), encoding="utf-8")
+            temporary.write_text(_sheet(records, self.overlays), encoding="utf-8", errors="backslashreplace")
         if exports and records:
             self._export(records, exports)
         return records
@@ -142,7 +201,7 @@ class Results:
         def annotated(record: Record) -> AnnotatedImage:
             path = self.mask_path(record.name)
             mask = read_mask(path)
-            source = Path(record.source).resolve()
+            source = Path(os.path.realpath(record.source))
             return AnnotatedImage(source, *mask.shape, shapes_of(mask, labels, lambda: read_mask(path)))
 
         content = Annotations(self.classes, tuple(annotated(record) for record in records))
@@ -156,9 +215,47 @@ def _drawn(image: np.ndarray, mask: np.ndarray) -> np.ndarray:
     return overlay(image, mask, opacity=0.5, line=(255, 255, 255))
 
 
-def _plain(label: str) -> str:
-    """A class name as part of a file name."""
-    return "".join("_" if character in '/\\:*?"<>|' else character for character in label)
+def _parts(classes: Sequence[str]) -> dict[str, str]:
+    """Class → its part of a file name, which no other class has.
+
+    Example:
+        >>> _parts(["a/b", "a:b", "dog"])
+        {'a/b': 'a_b', 'a:b': 'a_b-2', 'dog': 'dog'}
+    """
+    parts: dict[str, str] = {}
+    taken: set[str] = set()
+    for label in classes:
+        plain = "".join("_" if character in '/\\:*?"<>|' else character for character in label)
+        plain = plain.encode()[:LONGEST_PART].decode(errors="ignore")
+        choices = (plain, *(f"{plain}-{n}" for n in range(2, len(classes) + 2)))
+        parts[label] = next(choice for choice in choices if choice.casefold() not in taken)
+        taken.add(parts[label].casefold())
+    return parts
+
+
+def unwritable(names: Iterable[str]) -> dict[str, str]:
+    """Find the queries whose results have no place among the others.
+
+    Args:
+        names: Names of the queries.
+
+    Returns:
+        Name → what is wrong with it: it is too long for a file, or is itself the name of a folder of another query.
+    """
+    names = list(names)
+    folders = {str(parent) for name in names for parent in PurePosixPath(name).parents}
+    wrong = {}
+    for name in names:
+        if any(f"{name}{suffix}" in folders for suffix in (".png", ".jpg")):
+            wrong[name] = "a folder of other queries is called like its mask; rename one of them"
+        elif len(os.fsencode(PurePosixPath(name).name)) + len(".png") > LONGEST_NAME:
+            wrong[name] = "its file name is too long; make it shorter"
+    return wrong
+
+
+def _cell(text: str) -> str:
+    """A text in a table: programs that open tables would take one that begins like this for a formula."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
 def _table(records: Sequence[Record], classes: Sequence[str]) -> str:
@@ -168,7 +265,8 @@ def _table(records: Sequence[Record], classes: Sequence[str]) -> str:
     writer.writerow(["query", "source", "confidence", *columns])
     for record in records:
         figures = [values[name] for values in (record.proportion, record.presence) for name in classes]
-        writer.writerow([record.name, record.source, *(f"{value:.4f}" for value in (record.confidence, *figures))])
+        numbers = (f"{value:.4f}" for value in (record.confidence, *figures))
+        writer.writerow([_cell(record.name), _cell(record.source), *numbers])
     return text.getvalue()
 
 
@@ -177,7 +275,7 @@ def _sheet(records: Sequence[Record], overlays: bool) -> str:
     tiles = []
     for record in sorted(records, key=lambda r: r.confidence):
         name = html.escape(record.name, quote=True)
-        link = quote(record.name)
+        link = quote(os.fsencode(record.name))
         target = f"overlays/{link}.jpg" if overlays else f"masks/{link}.png"
         there = max(record.presence.values())
         covered = ", ".join(f"{html.escape(k)} {100 * v:.0f} %" for k, v in record.proportion.items())

@@ -21,6 +21,7 @@ import torch
 from repri.protocols import get_protocol
 from repri.runtime.distributed import World
 from repri.runtime.errors import RepriError
+from repri.runtime.files import remove_leftovers
 
 from .batches import Batch, order
 from .checks import check_folder
@@ -28,7 +29,7 @@ from .discriminant import fit_discriminant
 from .plan import Plan, Report
 from .schedule import learning_rate, step_seed
 from .signals import Stopped, stop_signal
-from .state import Progress, load_state, remove_leftovers, save_config, save_state, write_log
+from .state import Progress, load_state, save_config, save_state, write_log
 from .trainee import Trainee
 from .update import Learner
 from .validate import validate
@@ -68,7 +69,7 @@ def train(
     if resume and (plan.folder / "last.pt").exists():  # it was perhaps stopped before there was anything to save
         run.load()
     if world.first:
-        remove_leftovers(plan.folder)
+        remove_leftovers(plan.folder, below=True)
         save_config(plan.folder, plan.settings)
     plan.fill_stores(world, report)
     signals = stop_signal() if plan.settings.stepwise else nullcontext(lambda: False)  # one pass is simply begun again

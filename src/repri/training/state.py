@@ -19,7 +19,7 @@ from repri.runtime.settings import as_mapping
 
 from .settings import TrainSettings
 
-__all__ = ["Progress", "load_state", "remove_leftovers", "save_config", "save_state", "write_log"]
+__all__ = ["Progress", "load_state", "save_config", "save_state", "write_log"]
 
 FORMAT = "repri-training-4"
 FORMATS = "repri-training-"
@@ -134,12 +134,6 @@ def _flat(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]
             yield from _flat(value, f"{path}{name}.")
         else:
             yield f"{path}{name}", value
-
-
-def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files of a run that was killed while it wrote."""
-    for path in folder.glob(".[0-9]*-[0-9]*.*"):
-        path.unlink(missing_ok=True)
 
 
 def save_config(folder: Path, settings: TrainSettings) -> None:

@@ -21,10 +21,24 @@ def test_counts_are_exact_cached_and_renewed(tmp_path, own_cache, monkeypatch):
         patch.setattr("repri.data.datasets.index._count", lambda *_: pytest.fail("counted again"))
         assert (class_index(dataset).counts == index.counts).all()
     kept = next((own_cache / "index").iterdir())
-    kept.write_bytes(b"damaged")
-    assert (class_index(dataset).counts == index.counts).all()
+    whole = kept.read_bytes()
+    for damaged in (
+        b"damaged",
+        b"",
+        whole[:-8],
+        whole + whole,
+        *(_flipped(whole, at) for at in (3, 40, len(whole) - 1)),
+    ):
+        kept.write_bytes(damaged)
+        assert (class_index(dataset).counts == index.counts).all()
+        assert kept.read_bytes() == whole  # written again
     save_ids(root / "SegmentationClassAug" / "03_0.png", block(64, 64, 3, 77))
     assert class_index(dataset).of(3)[2] == 77
+
+
+def _flipped(content, at):
+    """The content with one bit changed."""
+    return content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :]
 
 
 def test_lists_of_images_with_enough_pixels(tmp_path):

@@ -27,8 +27,10 @@ for environment in json.loads(sys.argv[1]):
         os._exit(0)
     os.wait()
     if environment.get("DAMAGE"):
-        (library,) = (os.path.join(os.environ["REPRI_CACHE"], name) for name in os.listdir(os.environ["REPRI_CACHE"]))
-        open(library, "wb").write(b"not a library")
+        (folder,) = (os.path.join(os.environ["REPRI_CACHE"], name) for name in os.listdir(os.environ["REPRI_CACHE"]))
+        (library,) = (os.path.join(folder, name) for name in os.listdir(folder))
+        content = open(library, "rb").read()
+        open(library, "wb").write(content[: len(content) // 2])
 """
 
 
@@ -49,9 +51,18 @@ def test_without_a_compiler_torch_does_the_work(tmp_path):
 
 
 @pytest.mark.skipif(not native_status()[0], reason="the compiled kernel is not available")
-def test_a_damaged_library_is_built_again(tmp_path):
-    lines = printed(tmp_path, {"DAMAGE": "1"}, {})
-    assert len(lines) == 2
+def test_only_a_whole_library_of_the_user_is_loaded(tmp_path):
+    """Half a library is built again. Where others could have put one of theirs, the kernel is built elsewhere."""
+    own, shared, temporary = (tmp_path / name for name in ("own", "shared", "temporary"))
+    for folder in (own, shared, temporary):
+        folder.mkdir()
+    shared.chmod(0o777)
+    lines = printed(own, {"DAMAGE": "1"}, {}, {"REPRI_CACHE": str(shared), "TMPDIR": str(temporary)})
+    assert len(lines) == 3
     assert all(line.startswith("True ") and line.endswith(" True") for line in lines), lines
-    (library,) = tmp_path.iterdir()
+    assert lines[2].startswith(f"True {temporary}")
+    assert list(shared.iterdir()) == []
+    (folder,) = own.iterdir()
+    (library,) = folder.iterdir()
     assert library.stat().st_size > 1000
+    assert folder.stat().st_mode & 0o777 == 0o700

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from repri.data.io.classes import number_classes
+from repri.data.io.classes import class_name, number_classes
 from repri.data.io.masks import IGNORE, MaskKind
 from repri.runtime.errors import RepriError
 from repri.runtime.settings import nearest, parse, read_yaml
@@ -102,6 +102,13 @@ def _check_classes(classes: Mapping[int, str], path: Path) -> None:
     for id in classes:
         if id < 1 or id == IGNORE or id > 65535:
             raise RepriError(f"{path}: {id} cannot be a class id: ids lie in 1…65535 without 255")
+    for name in classes.values():
+        try:
+            class_name(name)
+        except RepriError as error:
+            raise RepriError(f"{path}: {error}") from None
+    if not classes:
+        raise RepriError(f"{path} names no class")
     if len(set(classes.values())) != len(classes):
         raise RepriError(f"{path}: a class is named twice")
 

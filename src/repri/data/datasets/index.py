@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -80,23 +81,40 @@ def class_index(
         The counts.
     """
     fingerprint = data_fingerprint(dataset)
-    path = cache_folder() / "index" / f"{fingerprint[:32]}.npy"
+    path = cache_folder() / "index" / f"{fingerprint[:32]}.index"
     classes = tuple(dataset.classes)
-    if path.is_file():
-        try:
-            counts = np.load(path, allow_pickle=False)
-        except (OSError, ValueError, EOFError):
-            counts = None  # damaged: count again
-        if counts is not None and counts.shape == (len(dataset), len(classes)):
-            return ClassIndex(classes, counts, fingerprint, min_pixels)
+    shape = (len(dataset), len(classes))
+    kept = _read(path, shape, fingerprint)
+    if kept is not None:
+        return ClassIndex(classes, kept, fingerprint, min_pixels)
     counts = np.empty((len(dataset), len(classes)), np.int64)
     for i, row in enumerate(parallel(lambda sample: _count(dataset, sample), dataset.samples, workers)):
         counts[i] = row
         if progress:
             progress(i + 1, len(dataset))
-    with suppress(ValueError), atomic(path) as temporary, temporary.open("wb") as file:
-        np.save(file, counts)  # a cache that cannot be written costs only time
+    with suppress(ValueError), atomic(path) as temporary:  # a cache that cannot be written costs only time
+        temporary.write_bytes(_checksum(counts, fingerprint) + counts.astype("<i8").tobytes())
     return ClassIndex(classes, counts, fingerprint, min_pixels)
+
+
+def _checksum(counts: np.ndarray, fingerprint: str) -> bytes:
+    """32 bytes that depend on the counts, on their shape and on the data that was counted."""
+    return hashlib.sha256(f"{counts.shape} {fingerprint}".encode() + counts.astype("<i8").tobytes()).digest()
+
+
+def _read(path: Path, shape: tuple[int, int], fingerprint: str) -> np.ndarray | None:
+    """The counts in the cache; None if there are none, or if the file is damaged."""
+    size = 32 + 8 * shape[0] * shape[1]
+    try:
+        if path.stat().st_size != size:
+            return None
+        content = path.read_bytes()
+    except OSError:
+        return None
+    if len(content) != size:
+        return None
+    counts = np.frombuffer(content[32:], "<i8").reshape(shape).astype(np.int64)
+    return counts if content[:32] == _checksum(counts, fingerprint) else None
 
 
 def _count(dataset: Dataset, sample: Sample) -> np.ndarray:

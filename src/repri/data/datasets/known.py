@@ -6,11 +6,11 @@ PASCAL has ``lists/pascal/SPLIT.txt``. COCO has two sets of masks, each with its
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from repri.data.io.classes import COCO, PASCAL, number_classes
 from repri.runtime.errors import RepriError
+from repri.runtime.reading import read_json, validated
 
 from .dataset import Dataset
 from .folds import COCO_FOLDS, PASCAL_FOLDS
@@ -76,6 +76,6 @@ def _read_class_files(path: Path) -> dict[int, frozenset[str]] | None:
     if not path.is_file():
         return None
     try:
-        return {int(id): frozenset(names) for id, names in json.loads(path.read_text()).items()}
-    except (ValueError, AttributeError, TypeError) as error:
+        return validated(dict[int, frozenset[str]], read_json(path), "it")
+    except RepriError as error:
         raise RepriError(f"{path} is not a JSON mapping of class ids to image names ({error}): remove it") from None

@@ -74,7 +74,7 @@ def make_task(seed: int, shots: int = 1, size: int = 256) -> SceneTask:
 def scenes_file() -> Path:
     """Return the YAML file of the data set ``scenes``, which is drawn into the cache when it is first needed."""
     folder = cache_folder() / "scenes-1"
-    check_writable(folder.with_suffix(".lock"))
+    check_writable(folder.with_suffix(".lock"), make=True)
     with FileLock(folder.with_suffix(".lock")):  # only one of several processes draws
         if not (folder / "data.yaml").is_file():
             make_dataset(folder)

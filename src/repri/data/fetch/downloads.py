@@ -103,7 +103,7 @@ class Downloads:
         archive, path = self.sources[name], self.path(name)
         url = archive.url if self.mirror is None else f"{self.mirror.rstrip('/')}/{archive.file}"
         if not path.is_file():
-            check_writable(path)
+            check_writable(path, make=True)
             part = path.with_name(path.name + ".part")
             missing = archive.size - (part.stat().st_size if part.is_file() else 0)
             free = shutil.disk_usage(path.parent).free
@@ -112,7 +112,7 @@ class Downloads:
                     f"{archive.file} needs {missing / 1e9:.1f} GB, {path.parent} has {free / 1e9:.1f} GB free: "
                     "make room"
                 )
-        return fetch(url, path, archive.digest, self._progress(f"get {archive.file}"))
+        return fetch(url, path, archive.digest, self._progress(f"get {archive.file}"), size=archive.size)
 
     def unpack(self, name: str, place: Callable[[str], str | None]) -> None:
         """Fetch and unpack an archive, unless that was finished before.

@@ -18,6 +18,7 @@ from repri.data.datasets.samples import listed_samples
 from repri.data.io.masks import read_mask, write_mask
 from repri.runtime.errors import MissingExtraError, RepriError
 from repri.runtime.parallel import parallel
+from repri.runtime.reading import read_text
 
 from .downloads import Downloads, write_lines
 
@@ -117,9 +118,9 @@ def _line(sample: Sample, root: Path) -> str:
 def _read_ids(path: Path) -> list[str]:
     """Read a list of image ids."""
     try:
-        ids = path.read_text().split()
-    except OSError as error:
-        raise RepriError(f"cannot read {path}: {error.strerror}; `repri data get pascal` puts it there") from None
+        ids = read_text(path).split()
+    except RepriError as error:
+        raise RepriError(f"{error}; `repri data get pascal` puts it there") from None
     if not ids:
         raise RepriError(f"{path} is empty: get it again")
     return ids

@@ -17,8 +17,9 @@ from PIL import Image, ImageDraw
 from repri.runtime.errors import RepriError
 
 from .classes import number_classes
+from .images import check_pixels
 from .masks import IGNORE, mask_type
-from .outlines import Points
+from .outlines import Points, check_outline
 
 __all__ = [
     "BACKGROUND",
@@ -94,6 +95,15 @@ class AnnotatedImage:
     height: int
     width: int
     shapes: tuple[Shape, ...]
+
+    def __post_init__(self) -> None:
+        """No format gets a shape past this check."""
+        check_pixels(self.height, self.width, str(self.image))
+        for shape in self.shapes:
+            if shape.points:
+                check_outline(shape.points, self.height, self.width)
+            if not 0 <= shape.width <= 2 * max(self.height, self.width) + 100:
+                raise RepriError(f"a stroke of {shape.label!r} is {shape.width:g} pixels wide")
 
     def ids(self, classes: Mapping[str, int]) -> np.ndarray:
         """Draw the shapes as a mask of class ids.

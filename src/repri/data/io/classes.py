@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 
-__all__ = ["COCO", "COCO_NAMES", "PASCAL", "among", "number_classes"]
+from repri.runtime.errors import RepriError
+from repri.runtime.reading import short
+
+__all__ = ["COCO", "COCO_NAMES", "PASCAL", "among", "class_name", "number_classes"]
 
 _PASCAL = (
     "aeroplane bicycle bird boat bottle bus car cat chair cow "
@@ -33,6 +37,39 @@ COCO_NAMES = {
     "tvmonitor": "tv",
 }
 """Name in VOC → name in COCO, for the classes whose names differ."""
+
+
+def class_name(text: str) -> str:
+    """Check the name of a class; this is the one rule for all formats, in and out.
+
+    Blanks around a name do not count. A name has at least one other character, and no line breaks or other control
+    characters, because files have one name on each line.
+
+    Args:
+        text: The name as somebody wrote it.
+
+    Returns:
+        The name.
+
+    Example:
+        >>> class_name(" cat ")
+        'cat'
+        >>> class_name("cat\\ndog")
+        Traceback (most recent call last):
+        repri.runtime.errors.RepriError: 'cat\\ndog' cannot be the name of a class: it holds a control character
+    """
+    name = text.strip()
+    if not name:
+        raise RepriError(f"{short(text)} cannot be the name of a class: it is empty")
+    if any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in name):
+        raise RepriError(f"{short(name)} cannot be the name of a class: it holds a control character")
+    if len(name) > LONGEST_NAME:
+        raise RepriError(f"{short(name)} cannot be the name of a class: it has more than {LONGEST_NAME} characters")
+    return name
+
+
+LONGEST_NAME = 200
+"""Characters of a class name."""
 
 
 def number_classes(names: Sequence[str]) -> dict[int, str]:

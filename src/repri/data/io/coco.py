@@ -8,16 +8,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from typing_extensions import Required, TypedDict
 
 from repri.runtime.errors import RepriError
+from repri.runtime.reading import short, validated
 
+from .classes import class_name
 from .files import forget_json, read_json
-from .images import MAX_PIXELS
+from .images import check_pixels
 from .masks import IGNORE, mask_type
+from .outlines import check_outline
 
 __all__ = [
     "CocoAnnotations",
     "CocoImage",
+    "area",
     "decode",
     "draw_mask",
     "encode",
@@ -25,6 +30,45 @@ __all__ = [
     "parse_annotations",
     "read_annotations",
 ]
+
+
+Id = int | str
+
+
+class Category(TypedDict):
+    """One entry of ``categories``."""
+
+    id: Id
+    name: str | int | float
+
+
+class Entry(TypedDict, total=False):
+    """One entry of ``annotations``; :func:`decode` checks its outline."""
+
+    id: Any
+    image_id: Required[Id]
+    category_id: Required[Id]
+    iscrowd: int | bool | None
+    segmentation: Any
+    bbox: Any
+
+
+class ImageEntry(TypedDict, total=False):
+    """One entry of ``images``."""
+
+    id: Required[Id]
+    file_name: Any
+    coco_url: Any
+    height: Required[Any]
+    width: Required[Any]
+
+
+class Content(TypedDict):
+    """What is used of a COCO file."""
+
+    images: list[ImageEntry]
+    annotations: list[Entry]
+    categories: list[Category]
 
 
 class CocoImage(NamedTuple):
@@ -77,31 +121,32 @@ def parse_annotations(content: Any, path: Path) -> CocoAnnotations:
         The images, each with its objects, and the categories.
     """
     try:
-        names = {category["id"]: str(category["name"]) for category in content["categories"]}
-        if len(set(names.values())) != len(names):
-            raise RepriError("two categories have one name")
+        checked = validated(Content, content, "it")
+        names = {category["id"]: class_name(str(category["name"])) for category in checked["categories"]}
+        if len(set(names.values())) != len(checked["categories"]):
+            raise RepriError("two categories have one name or one id")
         objects = defaultdict(list)
-        for entry in content["annotations"]:
+        for entry in checked["annotations"]:
             if entry["category_id"] not in names:
-                raise RepriError(f"object {entry.get('id')} has the unlisted category {entry['category_id']!r}")
+                raise RepriError(f"object {short(entry.get('id'))} has the unlisted category {entry['category_id']!r}")
             objects[entry["image_id"]].append(entry)
-        entries = sorted(content["images"], key=lambda entry: entry["id"])
+        entries = sorted(checked["images"], key=lambda entry: (isinstance(entry["id"], str), entry["id"]))
         images = tuple(_image(entry, tuple(objects[entry["id"]])) for entry in entries)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        what = f"no {error}" if isinstance(error, KeyError) else str(error)
-        raise RepriError(f"{path} is not COCO's annotation format ({what}): correct it or export it again") from None
+    except RepriError as error:
+        raise RepriError(f"{path} is not COCO's annotation format ({error}): correct it or export it again") from None
     return CocoAnnotations(images, names)
 
 
-def _image(entry: dict[str, Any], objects: tuple[dict[str, Any], ...]) -> CocoImage:
+def _image(entry: ImageEntry, objects: tuple[dict[str, Any], ...]) -> CocoImage:
     """Check one image; LVIS gives a URL instead of a file name, whose last two parts are folder and file."""
     url = entry.get("coco_url")
-    file = entry["file_name"] if "file_name" in entry or not url else "/".join(url.split("/")[-2:])
+    named = "file_name" in entry or not isinstance(url, str)
+    file = entry.get("file_name") if named else "/".join(url.split("/")[-2:])
     height, width = entry["height"], entry["width"]
-    if not isinstance(file, str) or not all(type(side) is int and side > 0 for side in (height, width)):
-        raise RepriError(f"image {entry['id']} has the file {file!r} and the size {width!r}×{height!r}")
-    if height * width > MAX_PIXELS:
-        raise RepriError(f"image {entry['id']} has {width}×{height} pixels, the limit is {MAX_PIXELS:,}")
+    if not isinstance(file, str) or not file or not all(type(side) is int and side > 0 for side in (height, width)):
+        size = f"{short(width)}×{short(height)}"
+        raise RepriError(f"image {short(entry['id'])} has the file {short(file)} and the size {size}")
+    check_pixels(height, width, f"image {short(entry['id'])}")
     return CocoImage(file, height, width, objects)
 
 
@@ -167,23 +212,70 @@ def decode(segmentation: Any, height: int, width: int) -> np.ndarray:
     """
     from pycocotools import mask as rle
 
+    if isinstance(segmentation, list):
+        code = _outlined(segmentation, height, width)
+        return np.zeros((height, width), bool) if code is None else rle.decode(code).astype(bool)
+    runs = _checked_runs(segmentation, height, width)
+    values = np.arange(len(runs)) % 2 == 1
+    return np.repeat(values, runs).reshape(width, height).T
+
+
+def area(segmentation: Any, height: int, width: int) -> int:
+    """Count the pixels of one object without drawing it; mistakes in it are errors, as in :func:`decode`.
+
+    Args:
+        segmentation: A list of polygons, or RLE, compressed or not.
+        height: Height of the image.
+        width: Width of the image.
+
+    Returns:
+        The number of pixels.
+
+    Example:
+        >>> area({"size": [2, 3], "counts": [2, 3, 1]}, 2, 3)
+        3
+    """
+    from pycocotools import mask as rle
+
+    if isinstance(segmentation, list):
+        code = _outlined(segmentation, height, width)
+        return 0 if code is None else int(rle.area(code))
+    return sum(_checked_runs(segmentation, height, width)[1::2])
+
+
+def _outlined(segmentation: list[Any], height: int, width: int) -> Any:
+    """Polygons as pycocotools' RLE, or None if there is nothing to draw."""
+    from pycocotools import mask as rle
+
     try:
-        if isinstance(segmentation, list):
-            polygons = [[float(value) for value in polygon] for polygon in segmentation]
-            polygons = [polygon for polygon in polygons if len(polygon) >= 6]
-            if not polygons:
-                return np.zeros((height, width), bool)
-            return rle.decode(rle.merge(rle.frPyObjects(polygons, height, width))).astype(bool)
+        polygons = [[float(value) for value in polygon] for polygon in segmentation]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise RepriError(f"a segmentation is neither polygons nor RLE ({error})") from None
+    polygons = [polygon for polygon in polygons if len(polygon) >= 6]
+    for polygon in polygons:
+        if len(polygon) % 2:
+            raise RepriError(f"a polygon has {len(polygon)} values, which are not pairs of x and y")
+        check_outline(polygon, height, width)
+    return rle.merge(rle.frPyObjects(polygons, height, width)) if polygons else None
+
+
+def _checked_runs(segmentation: Any, height: int, width: int) -> list[int]:
+    """The run lengths of an RLE, which cover the image exactly."""
+    try:
         counts, size = segmentation["counts"], list(segmentation["size"])
         runs = counts if isinstance(counts, list) else _runs(counts)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise RepriError(f"a segmentation is neither polygons nor RLE ({error})") from None
     if size != [height, width]:
-        raise RepriError(f"its RLE is of a {size[-1]}×{size[0]} image, this one is {width}×{height}")
+        its = "×".join(short(side) for side in size[1::-1])
+        raise RepriError(f"its RLE is of a {its} image, this one is {width}×{height}")
     if not all(type(run) is int and run >= 0 for run in runs) or sum(runs) != height * width:
         raise RepriError(f"its RLE's runs do not add up to the {height * width} pixels of the image")
-    values = np.arange(len(runs)) % 2 == 1
-    return np.repeat(values, runs).reshape(width, height).T
+    return runs
+
+
+MOST_BITS = 60
+"""Bits of a run length; an image has fewer pixels than they can count."""
 
 
 def _runs(code: str | bytes) -> list[int]:
@@ -199,6 +291,8 @@ def _runs(code: str | bytes) -> list[int]:
         bits = ord(character) - 48
         value |= (bits & 31) << shift
         shift += 5
+        if not 0 <= bits < 64 or shift > MOST_BITS:
+            raise RepriError("its counts are not COCO's compressed RLE")
         if not bits & 32:
             if bits & 16:
                 value -= 1 << shift

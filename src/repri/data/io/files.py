@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 from pathlib import Path
 
+from repri.runtime import reading
 from repri.runtime.errors import RepriError
 
 __all__ = ["forget_json", "read_json", "read_lines"]
@@ -18,14 +18,9 @@ def read_lines(path: Path) -> list[str]:
         path: The file.
 
     Returns:
-        Its lines, the empty ones too.
+        Its lines, which end at line feeds alone, the empty ones too.
     """
-    try:
-        return path.read_text(encoding="utf-8-sig").splitlines()
-    except OSError as error:
-        raise RepriError(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise RepriError(f"{path} is not a text file in UTF-8: save it as one") from None
+    return [line.removesuffix("\r") for line in reading.read_text(path).removesuffix("\n").split("\n")]
 
 
 def read_json(path: Path) -> dict | list:
@@ -42,11 +37,9 @@ def read_json(path: Path) -> dict | list:
     """
     try:
         stat = path.stat()
-        content = _parse(path, stat.st_size, stat.st_mtime_ns)
     except OSError as error:
         raise RepriError(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise RepriError(f"{path} is not JSON ({error})") from None
+    content = _parse(path, stat.st_size, stat.st_mtime_ns)
     if not isinstance(content, (dict, list)):
         raise RepriError(f"{path} is not an annotation file: it holds a single {type(content).__name__}")
     return content
@@ -55,7 +48,7 @@ def read_json(path: Path) -> dict | list:
 @lru_cache(maxsize=1)
 def _parse(path: Path, size: int, time: int) -> object:
     """Parse a file; its size and time of change tell whether it is still the one that was parsed before."""
-    return json.loads(path.read_text(encoding="utf-8-sig"))
+    return reading.read_json(path)
 
 
 def forget_json() -> None:

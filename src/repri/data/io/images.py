@@ -8,17 +8,23 @@ from __future__ import annotations
 import re
 import struct
 import warnings
+import zlib
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from PIL import Image, ImageOps
 
 from repri.runtime.errors import RepriError
+from repri.runtime.limits import LIMITS, limit
+from repri.runtime.reading import check_regular, short
 
 __all__ = [
     "IMAGE_SUFFIXES",
     "MAX_PIXELS",
+    "check_pixels",
     "list_images",
+    "open_content",
     "open_image",
     "read_image",
     "to_rgb",
@@ -28,18 +34,38 @@ __all__ = [
 ]
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".ppm", ".pgm")
+DAMAGED = (
+    OSError,
+    SyntaxError,
+    EOFError,
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    OverflowError,
+    ZeroDivisionError,
+    MemoryError,
+    RecursionError,
+    struct.error,
+    zlib.error,
+)
+"""What Pillow's decoders raise for damaged files."""
+LARGE, ROWS = 1 << 24, 1024
+"""Pixels above which an image is converted in strips, and the rows of a strip."""
 ORIENTATION = 0x0112
 """The EXIF tag."""
-MAX_PIXELS = 178_956_970
-"""Larger images are refused before they are decoded: a small file can unpack to fill the memory."""
+MAX_PIXELS = int(LIMITS["REPRI_MAX_PIXELS"].default)
+"""Larger images are refused before they are decoded, unless REPRI_MAX_PIXELS allows them: a small file can unpack to
+fill the memory."""
 
 
-def read_image(path: Path | str, max_pixels: int = MAX_PIXELS) -> np.ndarray:
+def read_image(path: Path | str, max_pixels: int | None = None) -> np.ndarray:
     """Read an image file.
 
     Args:
         path: The file, in any format that Pillow reads.
-        max_pixels: Images with more pixels are refused before they are decoded.
+        max_pixels: Images with more pixels are refused before they are decoded; default: REPRI_MAX_PIXELS, or
+            :data:`MAX_PIXELS`.
 
     Returns:
         [H, W, 3] uint8, RGB, upright.
@@ -84,7 +110,13 @@ def to_rgb(image: Image.Image) -> np.ndarray:
         image = image.convert("RGBA")
         white = Image.new("RGBA", image.size, (255, 255, 255, 255))
         image = Image.alpha_composite(white, image)
-    return np.array(image if image.mode == "RGB" else image.convert("RGB"))
+    if image.width * image.height <= LARGE:
+        return np.array(image if image.mode == "RGB" else image.convert("RGB"))
+    pixels = np.empty((image.height, image.width, 3), np.uint8)  # in strips: Pillow takes four bytes for each pixel
+    for top in range(0, image.height, ROWS):
+        strip = image.crop((0, top, image.width, min(top + ROWS, image.height)))
+        pixels[top : top + ROWS] = strip if strip.mode == "RGB" else strip.convert("RGB")
+    return pixels
 
 
 def upright(image: Image.Image) -> Image.Image:
@@ -101,13 +133,15 @@ def upright_size(path: Path) -> tuple[int, int]:
     Returns:
         Height and width.
     """
+    check_regular(path)
+    _most_pixels()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             with Image.open(path) as image:
                 width, height = image.size
                 turned = _orientation(image) in (5, 6, 7, 8)
-    except (Image.DecompressionBombError, OSError, SyntaxError, EOFError, ValueError, struct.error) as error:
+    except (Image.DecompressionBombError, *DAMAGED) as error:
         raise unreadable(path, error) from None
     return (width, height) if turned else (height, width)
 
@@ -132,7 +166,7 @@ def _eight_bits(values: np.ndarray) -> np.ndarray:
     return scaled.clip(0, 255).round().astype(np.uint8)
 
 
-def open_image(path: Path, max_pixels: int = MAX_PIXELS) -> Image.Image:
+def open_image(path: Path, max_pixels: int | None = None) -> Image.Image:
     """Decode an image file.
 
     Args:
@@ -142,29 +176,82 @@ def open_image(path: Path, max_pixels: int = MAX_PIXELS) -> Image.Image:
     Returns:
         The image as it is stored, not turned.
     """
+    if not path.exists():
+        raise RepriError(f"{path} does not exist")
+    check_regular(path)
+    return open_content(path, path, max_pixels)
+
+
+def open_content(source: Path | BinaryIO, name: object, max_pixels: int | None = None) -> Image.Image:
+    """Decode an image from a file, or from bytes in memory.
+
+    Args:
+        source: The file, or an object with its content.
+        name: What messages call it.
+        max_pixels: Images with more pixels are refused before they are decoded.
+
+    Returns:
+        The image as it is stored, not turned.
+    """
+    most = _most_pixels() if max_pixels is None else max_pixels
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the limit below decides
-            image = Image.open(path)
+            image = Image.open(source)
         width, height = image.size
-        if width * height <= max_pixels:
+        if width * height <= most:
             with image:
                 image.load()
                 return image
         image.close()
     except Image.DecompressionBombError as error:  # Pillow's own limit is the default of ours
         pixels = re.search(r"\d+ pixels", str(error))
-        raise _too_large(path, pixels[0] if pixels else "too many pixels", max_pixels) from None
-    except FileNotFoundError:
-        raise RepriError(f"{path} does not exist") from None
-    except (OSError, SyntaxError, EOFError, IndexError, TypeError, ValueError, MemoryError, struct.error) as error:
-        raise unreadable(path, error) from None
-    raise _too_large(path, f"{width}×{height} pixels", max_pixels)
+        raise _too_large(name, pixels[0] if pixels else "too many pixels", most) from None
+    except DAMAGED as error:
+        if isinstance(source, Path):
+            raise unreadable(source, error) from None
+        raise RepriError(f"{name} cannot be read as an image ({str(error) or type(error).__name__})") from None
+    raise _too_large(name, f"{width}×{height} pixels", most)
 
 
-def _too_large(path: Path, size: str, max_pixels: int) -> RepriError:
+def _most_pixels() -> int:
+    """The limit; Pillow has one of its own, which must not be lower."""
+    most = int(limit("REPRI_MAX_PIXELS"))
+    if Image.MAX_IMAGE_PIXELS is not None and most > 2 * Image.MAX_IMAGE_PIXELS:
+        Image.MAX_IMAGE_PIXELS = most // 2 + 1
+    return most
+
+
+def check_pixels(height: object, width: object, what: str) -> tuple[int, int]:
+    """Check the size that an annotation gives its image, before anything of this size is made.
+
+    Args:
+        height: Height.
+        width: Width.
+        what: The image, with which messages begin.
+
+    Returns:
+        Height and width.
+
+    Example:
+        >>> check_pixels(4, -1, "a.jpg")
+        Traceback (most recent call last):
+        repri.runtime.errors.RepriError: a.jpg has the size -1×4: it must be whole numbers above 0
+    """
+    if not isinstance(height, int) or not isinstance(width, int) or min(height, width) < 1:
+        raise RepriError(f"{what} has the size {short(width)}×{short(height)}: it must be whole numbers above 0")
+    if isinstance(height, bool) or isinstance(width, bool):
+        raise RepriError(f"{what} has the size {width}×{height}: it must be whole numbers above 0")
+    if height * width > _most_pixels():
+        raise _too_large(what, f"{short(width)}×{short(height)} pixels", _most_pixels())
+    return height, width
+
+
+def _too_large(path: object, size: str, max_pixels: int) -> RepriError:
     """The error about an image with too many pixels."""
-    return RepriError(f"{path} has {size}, the limit is {max_pixels:,}: cut it into tiles or reduce it")
+    return RepriError(
+        f"{path} has {size}, the limit is {max_pixels:,}: cut it into tiles or reduce it, or set REPRI_MAX_PIXELS"
+    )
 
 
 def unreadable(path: Path, error: Exception) -> RepriError:

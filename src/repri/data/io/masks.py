@@ -6,6 +6,8 @@ beyond 255.
 
 from __future__ import annotations
 
+import tokenize
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
@@ -16,8 +18,9 @@ from PIL import Image, PngImagePlugin
 from repri.runtime.draw import colour_map
 from repri.runtime.errors import RepriError
 from repri.runtime.files import atomic
+from repri.runtime.reading import check_regular
 
-from .images import MAX_PIXELS, open_image, unreadable, upright
+from .images import check_pixels, open_image, unreadable, upright
 
 __all__ = [
     "IGNORE",
@@ -50,7 +53,7 @@ def read_mask(
     path: Path | str,
     kind: MaskKind = "index",
     colours: Mapping[tuple[int, int, int], int] | None = None,
-    max_pixels: int = MAX_PIXELS,
+    max_pixels: int | None = None,
 ) -> np.ndarray:
     """Read a mask file: a PNG of ids with or without a palette, of colours or of two levels, or a .npy array.
 
@@ -60,7 +63,7 @@ def read_mask(
         path: The file.
         kind: What its values mean.
         colours: (r, g, b) → id, for masks that are painted in RGB.
-        max_pixels: Masks with more pixels are refused before they are decoded.
+        max_pixels: Masks with more pixels are refused before they are decoded; default: as for images.
 
     Returns:
         Class ids [H, W], uint8 or uint16.
@@ -155,7 +158,7 @@ def check_same_size(size: tuple[int, ...], mask: np.ndarray, image_name: object,
     )
 
 
-def _values(path: Path, colours: object, max_pixels: int) -> np.ndarray:
+def _values(path: Path, colours: object, max_pixels: int | None) -> np.ndarray:
     """Read ids or levels [H, W], or colours [H, W, 3]."""
     image = upright(open_image(path, max_pixels))
     if image.mode == "F":
@@ -169,16 +172,21 @@ def _values(path: Path, colours: object, max_pixels: int) -> np.ndarray:
 
 def _read_npy(path: Path) -> np.ndarray:
     """Read the whole numbers [H, W] of a .npy file."""
+    check_regular(path)
     try:
-        values = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        values = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError, TypeError, LookupError, SyntaxError, OverflowError, MemoryError) as error:
+        raise unreadable(path, error) from None
+    except (RecursionError, tokenize.TokenError, zipfile.BadZipFile) as error:
         raise unreadable(path, error) from None
     if not isinstance(values, np.ndarray):
+        values.close()
         raise RepriError(f"{path} holds several arrays: save the mask alone with numpy.save")
     values = values[0] if values.ndim == 3 and values.shape[0] == 1 else values
     if values.ndim != 2 or values.dtype.kind not in "bui" or values.size == 0:
         raise RepriError(f"{path}: a mask must be a whole-number array [H, W], found {values.dtype} {values.shape}")
-    return values
+    check_pixels(*values.shape, str(path))
+    return np.array(values)
 
 
 def _ids_of_colours(path: Path, rgb: np.ndarray, colours: Mapping[tuple[int, int, int], int] | None) -> np.ndarray:

@@ -7,10 +7,47 @@ from typing import Any, Literal
 
 import numpy as np
 
-__all__ = ["Points", "circle", "polygons_of"]
+from repri.runtime.errors import RepriError
+from repri.runtime.limits import check_cost
+
+__all__ = ["Points", "check_outline", "circle", "polygons_of"]
 
 Points = tuple[tuple[float, float], ...]
 """(x, y) of each point."""
+
+
+REACH = 2
+"""Sides of an image, plus :data:`MARGIN` pixels, by which a drawn point may lie outside of it."""
+MARGIN = 1000
+
+
+def check_outline(points: Any, height: int, width: int) -> None:
+    """Raise an error unless the points of a shape are finite and lie in or near the image, whatever the format.
+
+    Drawing libraries crash on other points, or take all memory.
+
+    Args:
+        points: (x, y) of each point.
+        height: Height of the image.
+        width: Width of the image.
+
+    Example:
+        >>> check_outline([(0, 0), (1e9, 0)], 40, 60)
+        Traceback (most recent call last):
+        repri.runtime.errors.RepriError: a point lies at (1e+09, 0), far from the image of 60×40 pixels
+    """
+    try:
+        places = np.asarray(points, np.float64).reshape(-1, 2)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise RepriError(f"a shape has points that are not pairs of numbers ({error})") from None
+    reach = REACH * max(height, width) + MARGIN
+    outside = ~(np.isfinite(places) & (places >= -reach) & (places <= np.array([width, height]) + reach)).all(1)
+    if outside.any():
+        x, y = places[outside][0].tolist()
+        raise RepriError(f"a point lies at ({x:g}, {y:g}), far from the image of {width}×{height} pixels")
+    if len(places) > 1:
+        length = float(np.abs(np.diff(places, axis=0)).max(1).sum())
+        check_cost("REPRI_MAX_OUTLINE", length, "a shape")
 
 
 def polygons_of(mask: np.ndarray, through: Literal["centres", "edges"] = "edges") -> list[Points]:

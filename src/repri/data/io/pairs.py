@@ -11,7 +11,7 @@ import numpy as np
 from repri.runtime.errors import RepriError
 from repri.runtime.parallel import parallel
 
-from .classes import number_classes
+from .classes import class_name, number_classes
 from .files import read_lines
 from .images import list_images
 from .masks import IGNORE, MaskKind, is_mask, is_two_level, read_mask
@@ -77,7 +77,7 @@ def read_image_folder(root: Path) -> ImageFolder:
     kind = _kind_of([pair.mask for pair in pairs if pair.mask.is_file()])
     names = root / "classes.txt"
     if names.is_file():
-        classes = number_classes([line.strip() for line in read_lines(names) if line.strip()])
+        classes = _named(names)
     else:
         ids = {id for pair in pairs for id in np.unique(read_mask(pair.mask, kind)).tolist()}
         classes = {id: f"class {id}" for id in sorted(ids - {0, IGNORE})}
@@ -87,6 +87,21 @@ def read_image_folder(root: Path) -> ImageFolder:
                 f"classes in {names}; if they are grey levels of one object, save them as PNG with 0 and 255 alone"
             )
     return ImageFolder(pairs, classes, kind)
+
+
+def _named(path: Path) -> dict[int, str]:
+    """Read ``classes.txt``: one name on each line; empty lines do not count."""
+    names = []
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip():
+            continue
+        try:
+            names.append(class_name(line))
+        except RepriError as error:
+            raise RepriError(f"{path}, line {number}: {error}") from None
+    if not names or len(set(names)) < len(names):
+        raise RepriError(f"{path} must name the classes, each once, one on each line")
+    return number_classes(names)
 
 
 def _kind_of(masks: Sequence[Path]) -> MaskKind:

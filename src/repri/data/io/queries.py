@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from repri.runtime.errors import RepriError
+from repri.runtime.reading import check_regular
 
 from .files import read_lines
 from .images import IMAGE_SUFFIXES
@@ -26,6 +27,8 @@ def find_queries(text: str) -> dict[str, Path]:
         Name → file, sorted by file. The name is the file name without its suffix; for a folder it begins with the
         folders inside it (``day1/a``).
     """
+    if not text.strip():
+        raise RepriError("no images are named: give an image, a folder, a pattern or a .txt list")
     path = Path(text).expanduser()
     if path.is_dir():
         files = sorted(p for p in path.rglob("*") if _is_image(p) and not _hidden(p, path))
@@ -42,6 +45,8 @@ def find_queries(text: str) -> dict[str, Path]:
     if any(mark in text for mark in "*?["):
         files = sorted(Path(p) for p in glob.glob(str(path), recursive=True) if _is_image(Path(p)))
         return _unique(((p.stem, p) for p in files), f"no image matches {text}")
+    if path.exists():
+        check_regular(path)
     raise RepriError(f"{text} does not exist: give an image, a folder, a pattern or a .txt list")
 
 

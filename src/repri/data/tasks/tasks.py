@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from typing_extensions import NotRequired, TypedDict
+
 from repri.data.datasets.dataset import Dataset
 from repri.data.datasets.index import ClassIndex, class_index, class_lists
 from repri.runtime.errors import RepriError
 from repri.runtime.files import atomic
+from repri.runtime.reading import read_json, short, validated
 
 __all__ = ["Sampling", "Task", "TaskList", "load_tasks", "sample_tasks", "save_tasks"]
 
@@ -24,6 +27,21 @@ Sampling = Literal["queries", "classes"]
 of the tested classes in each is drawn evenly. ``classes``: a class is drawn evenly, and then a query that shows it.
 """
 FORMAT = "repri-tasks-1"
+StoredTask = TypedDict("StoredTask", {"class": int, "query": str, "support": list[str]})
+"""A task in a file."""
+
+
+class StoredList(TypedDict):
+    """A task list in a file."""
+
+    dataset: str
+    split: str
+    classes: dict[int, str]
+    shots: int
+    seed: int
+    sampling: Sampling
+    runs: list[list[StoredTask]]
+    hash: NotRequired[str | None]
 
 
 class Task(NamedTuple):
@@ -202,21 +220,23 @@ def load_tasks(path: Path, dataset: Dataset | None = None) -> TaskList:
         The list.
     """
     try:
-        content = json.loads(path.read_text())
-        if content.get("format") != FORMAT:
-            raise RepriError(f"its format is {content.get('format')!r}")
-        runs = tuple(tuple(Task(t["class"], tuple(t["support"]), t["query"]) for t in run) for run in content["runs"])
-        classes = {int(id): name for id, name in content["classes"].items()}
-        fields = (content[key] for key in ("shots", "seed", "sampling"))
-        tasks = TaskList(content["dataset"], content["split"], classes, *fields, runs)
-    except OSError as error:
-        raise RepriError(f"cannot read the task list {path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raw = read_json(path)
+        if isinstance(raw, dict) and raw.get("format") != FORMAT:
+            raise RepriError(f"its format is {short(raw.get('format'))}")
+        content = validated(StoredList, raw, "it")
+    except RepriError as error:
         raise RepriError(f"{path} is not a task list written by repri ({error})") from None
+    runs = tuple(tuple(Task(t["class"], tuple(t["support"]), t["query"]) for t in run) for run in content["runs"])
+    fields = (content[key] for key in ("shots", "seed", "sampling"))
+    tasks = TaskList(content["dataset"], content["split"], content["classes"], *fields, runs)
     if content.get("hash") not in (None, tasks.hash):
         raise RepriError(f"{path} was changed after it was written (its hash is {tasks.hash}, not {content['hash']})")
     every = [task for run in runs for task in run]
-    if not every or any(len(task.support) != tasks.shots or task.query in task.support for task in every):
+    if (
+        not every
+        or not all(runs)
+        or any(len(task.support) != tasks.shots or task.query in task.support for task in every)
+    ):
         raise RepriError(f"{path} must hold tasks of {tasks.shots} support images each, none of them the query")
     if dataset is not None:
         _check_fits(tasks, dataset, path)

@@ -1,8 +1,10 @@
 """The kernel is built once with the machine's C compiler and kept.
 
 There is nothing to install: without a compiler or OpenMP, or with ``REPRI_NATIVE=0``, the torch backend
-computes the same sums. The library is kept in the user cache (``REPRI_CACHE`` overrides the folder)
-under a name that depends on sources, flags and processor.
+computes the same sums. The library is kept in the user cache (``REPRI_CACHE`` overrides the folder), or in the
+folder for temporary files if the cache cannot be written or trusted. Its folder belongs to the user alone. Its name
+has two parts: one depends on sources, flags and processor, the other is the hash of its content. A file whose content
+does not fit its name is never loaded; it is built again.
 """
 
 from __future__ import annotations
@@ -16,9 +18,11 @@ import shutil
 import subprocess
 import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from repri.runtime.files import cache_folder
+from repri.runtime.files import cache_folder, private_folder, remove_leftovers, scratch, user
 
 __all__ = ["load_library", "native_status"]
 
@@ -66,43 +70,55 @@ def _load_library() -> tuple[ctypes.CDLL | None, str]:
         return None, "no C compiler (cc, gcc or clang) found"
     source = b"".join(path.read_bytes() for path in (*SOURCES, *HEADERS))
     key = hashlib.sha256(source + repr((compiler, COMMON_FLAGS, FLAG_CHOICES, _processor())).encode()).hexdigest()
-    try:
-        folder = cache_folder().resolve()
-        path = folder / f"kernel-{key[:16]}.so"
-        if path.exists():
-            try:
-                return _declare(ctypes.CDLL(str(path))), str(path)
-            except (OSError, AttributeError):
-                pass  # damaged: build it again
-        built = _build(compiler, path)
-        library = _declare(ctypes.CDLL(str(built)))
-        if built == path:
-            return library, str(path)
-        shutil.rmtree(built.parent, ignore_errors=True)
-        return library, f"built for this process alone: {folder} cannot be written"
-    except (RuntimeError, OSError, AttributeError, subprocess.SubprocessError) as error:
-        return None, f"building the kernel failed: {str(error).splitlines()[0]}"
+    errors = [OSError("there is no folder that belongs to this user alone")]
+    for folder in _folders():
+        try:
+            path = _kept(folder, key[:16]) or _build(compiler, folder, key[:16])
+            return _declare(ctypes.CDLL(str(path))), str(path)
+        except (RuntimeError, OSError, AttributeError, subprocess.SubprocessError) as error:
+            errors.append(error)
+        finally:
+            with suppress(OSError):
+                folder.rmdir()  # if nothing was built
+    return None, f"building the kernel failed: {(str(errors[-1]) or 'no reason was given').splitlines()[0]}"
 
 
-def _build(compiler: str, path: Path) -> Path:
-    """Compile to a temporary name, then rename: two processes may do this at once. Return the file."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(suffix=".so", dir=path.parent)
-    except OSError:  # a cache folder that cannot be written: build for this process only
-        path = Path(tempfile.mkdtemp(prefix="repri-")) / path.name
-        handle, temporary = tempfile.mkstemp(suffix=".so", dir=path.parent)
-    os.close(handle)
-    try:
+def _folders() -> Iterator[Path]:
+    """Folders for the library, the best first; nobody else can write to them."""
+    for place in (cache_folder(), Path(tempfile.gettempdir())):
+        if (folder := private_folder(place / f"repri-kernel-{user()}")) is not None:
+            yield folder
+
+
+def _kept(folder: Path, key: str) -> Path | None:
+    """The library that was built before, if its content is what its name says; a damaged one is removed."""
+    for path in folder.glob(f"kernel-{key}-*.so"):
+        if path.stem.rpartition("-")[2] == _digest(path) and not path.is_symlink():
+            return path
+        path.unlink()
+    return None
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:32]
+
+
+def _build(compiler: str, folder: Path, key: str) -> Path:
+    """Compile to a new name, then rename: two processes may do this at once. Return the file."""
+    remove_leftovers(folder)
+    with scratch(folder, ".so") as temporary:
         for flags in FLAG_CHOICES:
-            command = [compiler, *COMMON_FLAGS, *flags, *map(str, SOURCES), "-o", temporary, "-lm"]
+            command = [compiler, *COMMON_FLAGS, *flags, *map(str, SOURCES), "-o", str(temporary), "-lm"]
             done = subprocess.run(command, capture_output=True, text=True, timeout=120)
             if done.returncode == 0:
-                os.replace(temporary, path)
-                return path
-        raise OSError(done.stderr.strip() or f"{compiler} exited with {done.returncode}")
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+                break
+        else:
+            raise RuntimeError(done.stderr.strip() or f"{compiler} exited with {done.returncode}")
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        path = folder / f"kernel-{key}-{_digest(temporary)}.so"
+        os.replace(temporary, path)
+    return path
 
 
 def _declare(library: ctypes.CDLL) -> ctypes.CDLL:

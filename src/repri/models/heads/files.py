@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import torch
+from annotated_types import Len
+from pydantic import Field
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
+from typing_extensions import Required, TypedDict
 
-from repri.models.weights.files import load_exactly, read_tensors, write_tensors
+from repri.models.weights.files import check_exactly, load_exactly, read_tensors, write_tensors
 from repri.runtime.errors import RepriError
+from repri.runtime.reading import check_regular, parse_json, validated
 
 from .blocks import Blocks
 from .convolution import Head
@@ -22,6 +27,43 @@ AnyHead = Head | Blocks | Discriminant
 
 METADATA = "repri-head"
 """Key in a file's metadata that says that the file holds a head."""
+
+
+Size = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class Options(TypedDict, total=False):
+    """The options of a head, of which each kind has some."""
+
+    kind: Required[Literal["conv", "psp", "blocks", "discriminant"]]
+    channels: Size
+    width: Size
+    kernel: Annotated[int, Field(ge=1, le=99)]
+    upsample: Annotated[int, Field(ge=1, le=64)]
+    dropout: Annotated[float, Field(ge=0, le=1)]
+    depth: Annotated[int, Field(ge=1, le=256)]
+    heads: Annotated[int, Field(ge=1, le=1024)]
+    hidden: Size
+    parts: Annotated[list[Size], Len(1, 256)]
+
+
+class Base(TypedDict, total=False):
+    """The extractor that a head belongs to."""
+
+    name: Required[Annotated[str, Len(1)]]
+    weights: str | None
+    layers: list[str | int] | None
+    combine: Literal["concat", "mean"]
+    identity: str | None
+    size: Annotated[int, Field(ge=8, le=16384)] | None
+    seen: list[str] | None
+
+
+class Content(TypedDict):
+    """The metadata of a file that holds a head."""
+
+    head: Options
+    base: Base
 
 
 def save_head(path: Path, head: AnyHead, base: dict[str, Any], more: dict[str, Tensor] | None = None) -> None:
@@ -40,6 +82,8 @@ def save_head(path: Path, head: AnyHead, base: dict[str, Any], more: dict[str, T
 
 def is_head(path: Path) -> bool:
     """Whether a weights file holds a head; only its metadata are read."""
+    if path.exists():
+        check_regular(path)
     try:
         with safe_open(path, "pt") as content:
             return METADATA in (content.metadata() or {})
@@ -57,13 +101,19 @@ def load_head(path: Path) -> tuple[AnyHead, dict[str, Any]]:
         The head, and the description of the extractor that it belongs to.
     """
     tensors, metadata = read_tensors(path)
+    state = {key.removeprefix("head."): value for key, value in tensors.items() if key.startswith("head.")}
     try:
-        content = json.loads(metadata[METADATA])
-        head, base = _build(dict(content["head"])), {"name": content["base"]["name"], **content["base"]}
-    except (KeyError, ValueError, TypeError) as error:
+        content = validated(Content, parse_json(metadata.get(METADATA, "null"), "its metadata"), "its metadata")
+        options = {name: value for name, value in content["head"].items() if value is not None}
+        with torch.device("meta"):  # without memory, until the file has turned out to hold this much
+            check_exactly(_build(options), state, str(path))
+        head = _build(options)
+    except (TypeError, ValueError, LookupError, RuntimeError) as error:
+        if isinstance(error, RepriError) and "does not fit" in str(error):
+            raise
         raise RepriError(f"{path} is damaged, or holds no head that this project wrote ({error}).") from None
-    load_exactly(head, {k.removeprefix("head."): v for k, v in tensors.items() if k.startswith("head.")}, str(path))
-    return head, base
+    load_exactly(head, state, str(path))
+    return head, dict(content["base"])
 
 
 def _build(options: dict[str, Any]) -> AnyHead:

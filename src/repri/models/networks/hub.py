@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,27 @@ import safetensors
 import torch
 import torch.nn as nn
 from torch import Tensor
+from typing_extensions import TypedDict
 
 from repri.features.extractor import IMAGENET, InputRule
 from repri.runtime.download import offline
 from repri.runtime.errors import RepriError
+from repri.runtime.reading import read_json, validated
 
 from .extras import import_extra
 from .layered import pick_layers
 
 __all__ = ["HubBackbone"]
+
+
+Colours = tuple[float, float, float]
+
+
+class Preprocessor(TypedDict, total=False):
+    """What is used of a model's ``preprocessor_config.json``."""
+
+    image_mean: Colours
+    image_std: Colours
 
 
 class HubBackbone(nn.Module):
@@ -112,8 +123,8 @@ def _input_rule(transformers: Any, place: str, patch: int | None, local: dict[st
     missing_is_fine = {"_raise_exceptions_for_missing_entries": False, "_raise_exceptions_for_connection_errors": False}
     path = transformers.utils.cached_file(place, "preprocessor_config.json", **local, **missing_is_fine)
     if path is not None:
-        settings: dict[str, Any] = json.loads(Path(path).read_text())
-        mean, std = tuple(settings.get("image_mean", mean)), tuple(settings.get("image_std", std))
+        settings = validated(Preprocessor, read_json(Path(path)), str(path))
+        mean, std = settings.get("image_mean", mean), settings.get("image_std", std)
     if patch:
         return InputRule(max(1, 420 // patch) * patch, patch, mean, std)
     return InputRule(416, 32, mean, std)

@@ -13,17 +13,33 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
+from pydantic import Field
 from torch import Tensor
+from typing_extensions import Required, TypedDict
 
 from repri.models.networks.build import Backbone, Network, add_head, build_backbone
 from repri.runtime.errors import RepriError
+from repri.runtime.reading import parse_json, validated
 
 from .conversions import KINDS
 from .files import load_exactly, read_tensors, write_tensors
 
 __all__ = ["Checkpoint", "load_checkpoint", "read_checkpoint", "save_checkpoint"]
+
+
+class Config(TypedDict, total=False):
+    """The configuration in the metadata of our own files."""
+
+    backbone: Required[str]
+    stem: Literal["deep", "plain"]
+    stride_in: Literal["3x3", "1x1"]
+    bn_eps: Annotated[float, Field(gt=0, lt=1)]
+    dilated: bool
+    classes: Annotated[int, Field(ge=1, le=65535)] | None
+    size: Annotated[int, Field(ge=8, le=16384)] | None
+    seen: list[str]
 
 
 class Checkpoint(NamedTuple):
@@ -70,8 +86,11 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
         )
     try:
         state, config = kind.convert(raw)
-    except RepriError as error:
-        raise RepriError(f"{path} cannot be used. {error}") from None
+    except (ValueError, LookupError, TypeError, AttributeError, RuntimeError) as error:  # of tensors that do not fit
+        why = (
+            str(error) if isinstance(error, RepriError) else f"Its keys or shapes are not those of a {kind.name} file."
+        )
+        raise RepriError(f"{path} cannot be used. {why}") from None
     return Checkpoint(path, kind.name, state, config)
 
 
@@ -116,16 +135,16 @@ def load_checkpoint(checkpoint: Checkpoint, whole: bool | None = None, **archite
 
 def _own_config(path: Path, text: str) -> dict[str, Any]:
     """Configuration in the metadata of one of our files."""
-    known = {"backbone", "stem", "stride_in", "bn_eps", "dilated", "classes", "size", "seen"}
     try:
-        config = json.loads(text)
-        unknown = sorted(config.keys() - known)
-    except (ValueError, AttributeError):
-        config, unknown = {}, []
+        config = parse_json(text, str(path))
+    except RepriError:
+        config = None
+    config = config if isinstance(config, dict) else {}
+    unknown = sorted(config.keys() - Config.__annotations__.keys())
     if "backbone" not in config:
         raise RepriError(
             f"{path} is damaged: its metadata says that this project wrote it, but not which network it holds."
         )
     if unknown:
         raise RepriError(f"{path} has settings that this version does not know: {', '.join(unknown)}.")
-    return config
+    return validated(Config, config, f"{path} is damaged: its metadata")

@@ -17,6 +17,7 @@ from PIL import Image
 
 from repri.runtime.errors import RepriError
 from repri.runtime.files import atomic, check_writable
+from repri.runtime.reading import read_json
 from repri.runtime.settings import as_mapping
 
 from .draws import TrialFolder, shots_text
@@ -68,8 +69,8 @@ def check_output(folder: Path) -> None:
     """
     if folder.is_dir() and any(folder.iterdir()):
         try:
-            written = json.loads((folder / "trial.json").read_text())
-        except (OSError, ValueError):
+            written = read_json(folder / "trial.json")
+        except RepriError:
             written = None
         if not isinstance(written, dict) or written.get("format") != FORMAT:
             raise RepriError(f"{folder} is not empty and holds no trial: choose another folder with --output.")

@@ -77,7 +77,7 @@ def test_nothing_is_lost_or_half_written(tmp_path):
         ('{"shapes": [{"label": "x"}]}', "needs the size of|a shape cannot be read"),
         ('{"shapes": [{"label": "x"}], "imageHeight": 4, "imageWidth": 4}', "a shape cannot be read"),
         ('[{"data": {}, "annotations": [{"result": [{"type": "labels"}]}]}]', "task 0: cannot be read"),
-        ('{"categories": [], "images": []}', "is not COCO's annotation format .no 'annotations'"),
+        ('{"categories": [], "images": []}', "is not COCO's annotation format .it: there is no 'annotations'"),
         ('{"categories": 3, "images": []}', "is not COCO's annotation format"),
         ("[]", "holds no annotated image"),
     ],

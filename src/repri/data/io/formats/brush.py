@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from repri.runtime.errors import RepriError
+from repri.runtime.limits import check_cost
 
 __all__ = ["decode_brush", "encode_brush"]
 
@@ -30,34 +31,52 @@ def decode_brush(code: list[int], height: int, width: int) -> np.ndarray:
     """
     if not all(type(byte) is int and 0 <= byte < 256 for byte in code):
         raise RepriError("its RLE holds values that are no bytes")
-    bits = np.unpackbits(np.array(code, np.uint8))
-    at = 0
-
-    def take(count: int) -> int:
-        nonlocal at
-        if at + count > len(bits):
-            raise RepriError("its RLE breaks off")
-        value = int("".join(map(str, bits[at : at + count])), 2)
-        at += count
-        return value
-
-    total, word = take(32), take(5) + 1
-    sizes = [take(4) + 1 for _ in range(4)]
+    reader = _Bits(bytes(code))
+    total, word = reader.take(32), reader.take(5) + 1
+    sizes = [reader.take(4) + 1 for _ in range(4)]
     if total != height * width * 4:
         raise RepriError(f"its RLE has {total} values, the image {height * width * 4}")
-    values = np.zeros(total, np.uint32)
-    i = 0
-    while i < total:
-        repeated = take(1)
-        end = i + 1 + take(sizes[take(2)])
+    alpha = np.zeros(height * width, bool)
+    at = runs = 0
+    while at < total:
+        repeated = reader.take(1)
+        end = at + 1 + reader.take(sizes[reader.take(2)])
         if end > total:
             raise RepriError("its RLE has a run beyond the image")
+        first, last = -(-(at - 3) // 4), -(-(end - 3) // 4)  # the pixels whose alpha, the fourth value, is in the run
         if repeated:
-            values[i:end] = take(word)
+            alpha[first:last] = reader.take(word) > 0
         else:
-            values[i:end] = [take(word) for _ in range(end - i)]
-        i = end
-    return values.reshape(height, width, 4)[..., 3] > 0
+            alpha[first:last] = reader.words(end - at, word)[4 * first + 3 - at :: 4]
+        at, runs = end, runs + 1
+        if runs % 65536 == 0:
+            check_cost("REPRI_MAX_RUNS", runs, "its RLE")
+    check_cost("REPRI_MAX_RUNS", runs, "its RLE")
+    return alpha.reshape(height, width)
+
+
+class _Bits:
+    """Reads numbers of some bits, one after the other."""
+
+    def __init__(self, content: bytes):
+        self.content, self.at, self.end = content, 0, 8 * len(content)
+
+    def take(self, count: int) -> int:
+        """The number in the next bits, at most 32."""
+        start, self.at = self.at, self.at + count
+        if self.at > self.end:
+            raise RepriError("its RLE breaks off")
+        window = int.from_bytes(self.content[start >> 3 : (start >> 3) + 5].ljust(5, b"\0"), "big")
+        return window >> 40 - (start & 7) - count & (1 << count) - 1
+
+    def words(self, count: int, size: int) -> np.ndarray:
+        """Whether each of the next words of some bits is above 0."""
+        start, self.at = self.at, self.at + count * size
+        if self.at > self.end:
+            raise RepriError("its RLE breaks off")
+        part = np.frombuffer(self.content, np.uint8, (self.at + 7 >> 3) - (start >> 3), start >> 3)
+        bits = np.unpackbits(part)[start & 7 :][: count * size]
+        return np.any(bits.reshape(count, size), 1)
 
 
 def encode_brush(region: np.ndarray) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from repri.data.io.annotations import IGNORE_LABEL, IGNORED, AnnotatedImage, Annotations, Shape
-from repri.data.io.coco import CocoImage, decode, encode, parse_annotations
+from repri.data.io.coco import CocoImage, area, decode, encode, parse_annotations
 from repri.data.io.files import read_json
 from repri.data.io.outlines import polygons_of
 from repri.runtime.errors import RepriError
 from repri.runtime.files import atomic
+from repri.runtime.reading import validated
 
 from .files import check_names, find_image, json_content
 
@@ -34,22 +36,22 @@ def read(path: Path, images: Path | None = None) -> Annotations:
     for image in content.images:
         try:
             items.append(_item(image, content.names, find_image(image.file, [images, path.parent])))
-        except (ValueError, TypeError, KeyError) as error:
-            raise RepriError(f"{path}: an object of {image.file} cannot be read ({error})") from None
+        except RepriError as error:
+            raise RepriError(f"{path}: an object of {image.file[:200]} cannot be read ({error})") from None
     return Annotations(tuple(content.names[id] for id in sorted(content.names)), tuple(items))
 
 
-def _item(image: CocoImage, names: dict[int, str], path: Path) -> AnnotatedImage:
+def _item(image: CocoImage, names: Mapping[Any, str], path: Path) -> AnnotatedImage:
     """Put crowds first and then objects from large to small, so that the small ones lie on top."""
     shapes = []
     for entry in image.objects:
         crowd = bool(entry.get("iscrowd"))
         label = IGNORE_LABEL if crowd else names[entry["category_id"]]
         if entry.get("segmentation"):
-            draw = partial(decode, entry["segmentation"], image.height, image.width)
-            shapes.append((crowd, int(draw().sum()), Shape(label, "mask", mask=draw)))
+            outline = (entry["segmentation"], image.height, image.width)
+            shapes.append((crowd, area(*outline), Shape(label, "mask", mask=partial(decode, *outline))))
         elif entry.get("bbox"):
-            x, y, width, height = (float(value) for value in entry["bbox"])
+            x, y, width, height = validated(tuple[float, float, float, float], entry["bbox"], "its bbox")
             shapes.append((False, width * height, Shape(label, "box", ((x, y), (x + width, y + height)))))
     shapes.sort(key=lambda shape: (not shape[0], -shape[1]))
     return AnnotatedImage(path, image.height, image.width, tuple(shape for *_, shape in shapes))

@@ -49,4 +49,4 @@ def write(annotations: Annotations, path: Path) -> None:
         for item in annotations:
             copy_image(item.image, folder / "images")
             write_mask(item.ids(ids), folder / "masks" / f"{item.image.stem}.png")
-        (folder / "classes.txt").write_text("\n".join(annotations.classes) + "\n")
+        (folder / "classes.txt").write_text("\n".join(annotations.classes) + "\n", encoding="utf-8")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import io
 import json
 import math
@@ -13,13 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
+from typing_extensions import Required, TypedDict
 
 from repri.data.io.annotations import AnnotatedImage, Annotations, Shape, class_names
+from repri.data.io.classes import class_name
 from repri.data.io.files import read_json
-from repri.data.io.outlines import circle, polygons_of
+from repri.data.io.images import check_pixels, open_content
+from repri.data.io.outlines import check_outline, circle, polygons_of
 from repri.runtime.errors import RepriError
 from repri.runtime.files import atomic
+from repri.runtime.reading import short, validated
 
 from .files import check_names, find_image, image_size, json_content
 
@@ -47,30 +49,49 @@ def read(path: Path, images: Path | None = None) -> Annotations:
 
 def _item(path: Path, images: Path | None) -> AnnotatedImage:
     """Read the file of one image."""
-    content = read_json(path)
-    if not isinstance(content, dict) or "shapes" not in content:
+    raw = read_json(path)
+    if not isinstance(raw, dict) or "shapes" not in raw:
         raise RepriError(f"{path} is not a LabelMe file: it has no shapes")
+    content: Content = validated(Content, raw, f"{path}: a shape cannot be read")
     image = find_image(str(content.get("imagePath") or f"{path.stem}.jpg"), [images, path.parent])
     height, width = content.get("imageHeight"), content.get("imageWidth")
     if not height or not width:
         height, width = image_size(image, path)
-    if not all(type(side) is int and side > 0 for side in (height, width)):
-        raise RepriError(f"{path}: the image's size is {width!r}×{height!r}: it must be whole numbers")
+    height, width = check_pixels(height, width, f"{path}: the image")
     try:
         shapes = tuple(_shape(entry, height, width) for entry in content["shapes"])
-    except (KeyError, TypeError, ValueError, IndexError, binascii.Error, OSError) as error:
+        return AnnotatedImage(image, height, width, shapes)
+    except RepriError as error:
         raise RepriError(f"{path}: a shape cannot be read ({error})") from None
-    return AnnotatedImage(image, height, width, shapes)
 
 
-def _shape(entry: dict[str, Any], height: int, width: int) -> Shape:
+class Entry(TypedDict, total=False):
+    """One shape of a LabelMe file."""
+
+    label: Required[str | int | float]
+    shape_type: str | None
+    points: Required[list[tuple[float, float]]]
+    mask: str | None
+
+
+class Content(TypedDict, total=False):
+    """What is used of a LabelMe file."""
+
+    shapes: Required[list[Entry]]
+    imagePath: str | None
+    imageHeight: Any
+    imageWidth: Any
+
+
+def _shape(entry: Entry, height: int, width: int) -> Shape:
     """Read one shape; mistakes in its mask are noticed now, not when it is drawn."""
-    label, kind = str(entry["label"]), entry.get("shape_type") or "polygon"
-    points = tuple((float(x), float(y)) for x, y in entry["points"])
+    label, kind = class_name(str(entry["label"])), entry.get("shape_type") or "polygon"
+    points = tuple(entry["points"])
+    check_outline(points, height, width)
     if len(points) < POINTS.get(kind, 1):
         raise RepriError(f"a {kind} has only {len(points)} points")
     if kind == "mask":
-        draw = partial(_decode_mask, entry["mask"], points[0], height, width)
+        draw = partial(_decode_mask, entry.get("mask") or "", points[0], height, width)
         draw()
         return Shape(label, "mask", mask=draw)
     if kind == "rectangle":
@@ -82,12 +103,18 @@ def _shape(entry: dict[str, Any], height: int, width: int) -> Shape:
         return Shape(label, "scribble", points)
     if kind == "polygon":
         return Shape(label, "polygon", points)
-    raise RepriError(f"unknown shape_type {kind!r}")
+    raise RepriError(f"unknown shape_type {short(kind)}")
 
 
 def _decode_mask(text: str, corner: tuple[float, float], height: int, width: int) -> np.ndarray:
     """Decode a PNG in base64 and place its top left at ``corner``; parts outside the image are cut off."""
-    region = np.asarray(Image.open(io.BytesIO(base64.b64decode(text)))) > 0
+    try:
+        content = io.BytesIO(base64.b64decode(text))
+    except ValueError as error:
+        raise RepriError(f"its mask is not base64 ({error})") from None
+    region = np.asarray(open_content(content, "its mask")) > 0
+    if region.ndim != 2:
+        raise RepriError("its mask is a colour image: it must have one channel")
     out = np.zeros((height, width), bool)
     left, top = (round(value) for value in corner)
     region = region[max(0, -top) :, max(0, -left) :]

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from repri.data.io.annotations import AnnotatedImage, Annotations
+from repri.data.io.classes import class_name
 from repri.data.io.files import forget_json
-from repri.data.io.images import MAX_PIXELS
 from repri.runtime.errors import RepriError
+from repri.runtime.reading import check_regular
 from repri.runtime.registry import Registry
 
 from . import coco, folder, label_studio, labelme, voc
@@ -114,9 +115,13 @@ def read_annotated(path: Path | str, format: str | None = None, images: Path | s
     Returns:
         The annotated images, of which at least one has a shape.
     """
+    if not str(path).strip():
+        raise RepriError("no annotations are named: give a file or a folder")
     path = Path(path)
     if not path.exists():
         raise RepriError(f"{path} does not exist")
+    if not path.is_dir():
+        check_regular(path)
     kind = "any format"
     try:
         kind = format or detect_format(path)
@@ -128,7 +133,7 @@ def read_annotated(path: Path | str, format: str | None = None, images: Path | s
         AttributeError,
         OverflowError,
         RecursionError,
-        UnicodeDecodeError,
+        UnicodeError,
     ) as error:
         raise RepriError(
             f"{path} cannot be read as {kind} ({type(error).__name__}: {error}): correct it or export it again"
@@ -144,10 +149,6 @@ def read_annotated(path: Path | str, format: str | None = None, images: Path | s
 
 def _check_size(item: AnnotatedImage, path: Path) -> None:
     """An annotation must have the size of its image, where the image is there."""
-    if item.height * item.width > MAX_PIXELS:
-        raise RepriError(
-            f"{path}: {item.image.name} has {item.width}×{item.height} pixels, the limit is {MAX_PIXELS:,}"
-        )
     if item.image.is_file():
         height, width = image_size(item.image, path)
         if (height, width) != (item.height, item.width):
@@ -173,4 +174,9 @@ def write_annotated(annotations: Annotations, path: Path | str, format: str, **o
             raise RepriError(f"the format {format} has no option {option!r}; it has: {', '.join(known) or 'none'}")
     if not annotations.classes:
         raise RepriError(f"nothing is written to {path}: no object is labelled")
+    for name in annotations.classes:
+        if class_name(name) != name:
+            raise RepriError(f"the class {name!r} begins or ends with a blank, which no file keeps: rename it")
+    if len(set(annotations.classes)) < len(annotations.classes):
+        raise RepriError(f"nothing is written to {path}: two classes have one name")
     write(annotations, Path(path), **options)

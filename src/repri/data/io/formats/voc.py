@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from repri.data.io.annotations import BACKGROUND, IGNORE_LABEL, IGNORED, AnnotatedImage, Annotations, shapes_of
-from repri.data.io.classes import PASCAL, number_classes
+from repri.data.io.classes import PASCAL, class_name, number_classes
 from repri.data.io.files import read_lines
 from repri.data.io.images import list_images
 from repri.data.io.masks import IGNORE, IGNORE_COLOUR, read_mask, write_mask
@@ -64,13 +64,19 @@ def read_label_map(path: Path) -> tuple[tuple[str, ...], dict[tuple[int, int, in
         try:
             name, rgb = line.split(":")[:2]
             r, g, b = (int(value) for value in rgb.split(","))
-        except ValueError:
-            raise RepriError(f"{path}, line {number}: expected `name:r,g,b::`, found {line[:60]!r}") from None
+            name = class_name(name)
+        except ValueError as error:
+            why = f" ({error})" if isinstance(error, RepriError) else ""
+            raise RepriError(f"{path}, line {number}: expected `name:r,g,b::`, found {line[:60]!r}{why}") from None
+        if not all(0 <= value <= 255 for value in (r, g, b)):
+            raise RepriError(f"{path}, line {number}: the colour {r},{g},{b} must have values of 0 to 255")
         if name in BACKGROUND:
             colours[r, g, b] = 0
         elif name in IGNORED:
             colours[r, g, b] = IGNORE
         else:
+            if name in names or (r, g, b) in colours:
+                raise RepriError(f"{path}, line {number}: the class {name!r} or its colour occurs twice")
             names.append(name)
             colours[r, g, b] = list(number_classes(names))[names.index(name)]
     if not names:
@@ -84,6 +90,11 @@ def write(annotations: Annotations, path: Path) -> None:
     ids = annotations.ids
     if max(ids.values()) > 254:
         raise RepriError(f"{len(ids)} classes do not fit the 254 of VOC's palette: write coco instead")
+    for name in ids:
+        if ":" in name or name.startswith("#"):
+            raise RepriError(
+                f"{path / 'labelmap.txt'} cannot hold the class {name!r}: rename it, or write coco instead"
+            )
     check_images(annotations)
     table = colour_map()
     rows = [("background", table[0]), *((name, table[id]) for name, id in ids.items()), (IGNORE_LABEL, IGNORE_COLOUR)]
@@ -92,7 +103,7 @@ def write(annotations: Annotations, path: Path) -> None:
         for item in annotations:
             copy_image(item.image, folder / "JPEGImages")
             write_mask(item.ids(ids), folder / "SegmentationClass" / f"{item.image.stem}.png")
-        (folder / "labelmap.txt").write_text("\n".join(lines) + "\n")
+        (folder / "labelmap.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
         listed = folder / "ImageSets" / "Segmentation" / "default.txt"
         listed.parent.mkdir(parents=True)
-        listed.write_text("\n".join(item.image.stem for item in annotations) + "\n")
+        listed.write_text("\n".join(item.image.stem for item in annotations) + "\n", encoding="utf-8")

@@ -126,6 +126,7 @@ def _fit(settings: SegmentSettings, shots: AnnotatedShots) -> Fitted:
         auto=settings.auto,
         textures=settings.textures,
         refine=settings.refine or get_protocol("clean").refine,
+        regions=settings.regions,
     )
     return segmenter.fit_maps(shots.images, shots.maps, shots.classes)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import lru_cache
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from repri.runtime.errors import RepriError
 from .model import RegionModel
 
 __all__ = ["load_regions", "regions_name"]
+
+_LOCK = threading.Lock()
 
 
 def regions_name(name: str | Path | None = None) -> str:
@@ -59,7 +62,8 @@ def load_regions(name: str | Path | None = None) -> RegionModel:
         Traceback (most recent call last):
         repri.runtime.errors.RepriError: There is no region model 'sam9': give a folder with encoder.onnx and ...
     """
-    return _opened(regions_name(name))
+    with _LOCK:  # two threads may want it at once
+        return _opened(regions_name(name))
 
 
 @lru_cache(2)

@@ -127,10 +127,10 @@ class RegionModel(ABC):
 
     def prompts(self, size: tuple[int, int], points: Any, labels: Any, box: Any, mask: Any) -> Prompts:
         """Prompts in the model's own coordinates; a mistake in them is an error that says what was wrong."""
-        if points is None and box is None and mask is None:
-            raise RepriError("A prompt needs points, a box or a mask.")
         if points is None and labels is not None:
             raise RepriError("labels say which points are on the object: give points with them.")
+        if points is None and box is None and mask is None:
+            raise RepriError("A prompt needs points, a box or a mask.")
         parts: list[tuple[Tensor, Tensor]] = []
         if points is not None:
             places = _batched(points, 3, "points", "[n, 2] or [P, n, 2]", last=2)

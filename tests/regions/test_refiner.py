@@ -33,7 +33,8 @@ def blobs():
 def test_a_part_of_each_object_becomes_the_whole(model, blobs):
     image, truth, p = blobs
     assert iou((p > 0.5).numpy(), truth) < 0.4
-    new = region_map(model, model.encode(image), p)
+    new, regions = region_map(model, model.encode(image), p)
+    assert regions.any(0).sum() > 0
     assert iou((new > 0.5).numpy(), truth) > 0.85
     assert new.min() >= 0
     assert new.max() <= 1
@@ -44,7 +45,7 @@ def test_a_map_that_shows_nothing_stays(blobs, monkeypatch):
     image, _, p = blobs
     monkeypatch.setattr(RegionRefiner, "_model", property(lambda self: pytest.fail("no model is needed")))
     low = p[None] * 0.5
-    assert torch.equal(RegionRefiner(lambda maps, image: maps, "x").choose(low, image), low)
+    assert torch.equal(RegionRefiner(lambda maps, image: maps, "x").choose(low, image)[0], low)
 
 
 def test_every_class_has_its_own_regions(model, blobs, monkeypatch):
@@ -53,7 +54,7 @@ def test_every_class_has_its_own_regions(model, blobs, monkeypatch):
     maps = torch.zeros(3, *image.shape[:2])
     maps[0, 12:24, 12:24], maps[1, 65:75, 15:25], maps[2] = 0.9, 0.8, 0.02
     monkeypatch.setattr(module.RegionRefiner, "_model", model)
-    new = RegionRefiner(lambda maps, image: maps, "x").choose(maps, image)
+    new = RegionRefiner(lambda maps, image: maps, "x").choose(maps, image)[0]
     assert new.sum(0).max() <= 1 + 1e-6
     assert (new[0] > 0.5)[56:88, 80:112].float().mean() > 0.8  # the other red square
     assert (new[1] > 0.5)[62:88, 12:38].all()
@@ -68,7 +69,7 @@ def test_objects_without_a_prompt_stay(model):
         row, column = divmod(k, 5)
         image[row * 25 : row * 25 + 12, column * 40 : column * 40 + 12] = (40 + 10 * k, 250 - 10 * k, 90)
         p[row * 25 + 2 : row * 25 + 10, column * 40 + 2 : column * 40 + 10] = 0.9
-    new = region_map(model, model.encode(image), p)
+    new, _ = region_map(model, model.encode(image), p)
     assert all((new > 0.5)[r * 25 + 4 : r * 25 + 8, c * 40 + 4 : c * 40 + 8].all() for r in range(4) for c in range(5))
 
 

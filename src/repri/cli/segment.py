@@ -61,10 +61,12 @@ def segment(
         fitted = _fit(settings, shots)
         if here.first and fitted.choice.scores:
             typer.echo(f"Chosen for this support: {fitted.choice}.", err=True)
-        results = Results(folder, fitted.classes, settings.write.probabilities, settings.write.overlays)
+        write = settings.write
+        results = Results(folder, fitted.classes, write.probabilities, write.overlays, write.instances)
+        exports = tuple(dict.fromkeys(write.export + (("coco",) if write.instances else ())))
         todo = _without_support(queries, shots, here.first)
         names = list(todo)
-        results.check_exports(todo, settings.write.export)
+        results.check_exports(todo, exports)
         done = here.gather([name for name in todo if results.mask_path(name).is_file()])[0]  # as the first one sees it
         if done and not resume:
             raise RepriError(f"{folder} holds results already: go on with --resume, or choose another folder.")
@@ -75,7 +77,7 @@ def segment(
         failed = _run(fitted, results, mine, settings.batch, proportion, _shown(bars, len(finished), len(mine)), bars)
         failures = [failure for part in here.gather(failed) for failure in part]
         if here.first:
-            records = results.summarise(names, settings.write.export)
+            records = results.summarise(names, exports)
             for name, reason in failures:
                 typer.echo(f"not segmented: {name}: {reason}", err=True)
             typer.echo(f"{len(records)} of {len(names)} queries: {folder / 'masks'}, {folder / 'index.html'}")

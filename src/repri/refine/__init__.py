@@ -32,8 +32,8 @@ class Staged(Protocol):
         """The first stage."""
         ...
 
-    def choose(self, maps: Tensor, image: np.ndarray) -> Tensor:
-        """The second stage."""
+    def choose(self, maps: Tensor, image: np.ndarray) -> tuple[Tensor, list[Tensor]]:
+        """The second stage: the new maps, and for each class the regions [n, H, W] of which its map was made."""
         ...
 
     def with_model(self, name: str | None, keep: bool) -> Refiner:

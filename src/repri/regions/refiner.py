@@ -48,17 +48,21 @@ class RegionRefiner:
         return replace(self, model=regions_name(name), keep=keep)
 
     def __call__(self, maps: Tensor, image: np.ndarray) -> Tensor:
-        return self.choose(self.borders(maps, image), image)
+        return self.choose(self.borders(maps, image), image)[0]
 
-    def choose(self, maps: Tensor, image: np.ndarray) -> Tensor:
-        """Maps [N, H, W] in which regions of the image [H, W, 3] replace what agrees with them."""
-        if not (maps.amax((1, 2)) > SEEN).any():
-            return maps
-        embedding = self._encode(image)
+    def choose(self, maps: Tensor, image: np.ndarray) -> tuple[Tensor, list[Tensor]]:
+        """Maps [N, H, W] in which regions of the image [H, W, 3] replace what agrees with them, and for each class the
+        regions that were chosen, bool [n, H, W]."""
         import torch
 
-        new = torch.stack([p if p.max() <= SEEN else region_map(self._model, embedding, p) for p in maps])
-        return new / new.sum(0).clamp_min(1)
+        nothing = torch.zeros(0, *maps.shape[1:], dtype=torch.bool)
+        shown = (maps.amax((1, 2)) > SEEN).tolist()
+        if not any(shown):
+            return maps, [nothing] * len(maps)
+        embedding = self._encode(image)
+        new = [region_map(self._model, embedding, p) if s else (p, nothing) for p, s in zip(maps, shown, strict=True)]
+        joined = torch.stack([p for p, _ in new])
+        return joined / joined.sum(0).clamp_min(1), [regions for _, regions in new]
 
     @cached_property
     def _model(self) -> RegionModel:
@@ -73,7 +77,7 @@ class RegionRefiner:
         return EmbeddingStore(self._model).get if self.keep else self._model.encode
 
 
-def region_map(model: RegionModel, embedding: Embedding, p: Tensor) -> Tensor:
+def region_map(model: RegionModel, embedding: Embedding, p: Tensor) -> tuple[Tensor, Tensor]:
     """The map of one class with regions in it.
 
     Args:
@@ -82,7 +86,7 @@ def region_map(model: RegionModel, embedding: Embedding, p: Tensor) -> Tensor:
         p: [H, W] probabilities at the image's own size.
 
     Returns:
-        [H, W] probabilities.
+        [H, W] probabilities, and bool [n, H, W] the regions that were chosen.
     """
     import torch
     import torch.nn.functional as F
@@ -96,9 +100,8 @@ def region_map(model: RegionModel, embedding: Embedding, p: Tensor) -> Tensor:
     coarse = F.interpolate(p[None, None], logits.shape[-2:], mode="area")[0, 0]
     chosen = merged((logits > 0).float(), coarse)
     if not chosen:
-        return p
-    union = logits[chosen].amax(0)
-    fine = F.interpolate(union[None, None], p.shape, mode="bilinear", align_corners=False)[0, 0]
-    inside = torch.sigmoid(fine)
+        return p, torch.zeros(0, *p.shape, dtype=torch.bool)
+    fine = F.interpolate(logits[chosen][None], p.shape, mode="bilinear", align_corners=False)[0]
+    inside = torch.sigmoid(fine.amax(0))
     new = TRUST * inside + (1 - TRUST) * p
-    return torch.where(untouched(p > 0.5, inside > 0.5), p, new)
+    return torch.where(untouched(p > 0.5, inside > 0.5), p, new), fine > 0

@@ -175,10 +175,10 @@ class Fitted:
             return self._joined(image, replace(answer, probability=refiner(answer.probability, image)), weight, known)
         first = replace(answer, probability=refiner.borders(answer.probability, image))
         joined = self._joined(image, first, weight, known)
-        chosen = refiner.choose(joined.probability, image)
+        chosen, regions = refiner.choose(joined.probability, image)
         known_size = known.point is not None or known.limits is not None
         proportion = joined.proportion if known_size else (chosen > 0.5).float().mean((1, 2))
-        return Answer(chosen, proportion, joined.presence)
+        return Answer(chosen, proportion, joined.presence, tuple(regions))
 
     def _joined(self, image: np.ndarray, answer: Answer, weight: float, known: Known) -> Answer:
         """The answer, joined with that of the expert on textures."""
@@ -219,6 +219,7 @@ class Fitted:
             dict(zip(self.classes, answer.proportion.tolist(), strict=True)),
             sum(expected) / len(expected) if expected else 1.0,
             dict(zip(self.classes, answer.presence.tolist(), strict=True)),
+            dict(zip(self.classes, (regions.numpy() for regions in answer.regions), strict=False)),
         )
 
 

@@ -46,6 +46,8 @@ class WriteSettings:
     """Also write the images with their masks over them."""
     export: tuple[str, ...] = ()
     """Also write annotation files: coco, labelme, label-studio (with commas)."""
+    instances: bool = False
+    """Also number the objects: instances/NAME.png, and one annotation for each in coco.json and other exports."""
 
 
 @dataclass(frozen=True)

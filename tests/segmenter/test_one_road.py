@@ -40,7 +40,7 @@ def test_evaluation_and_segmenter_count_the_same_pixels(test_data, tmp_path, fol
 
 
 def test_regions_walk_the_same_road(test_data, tmp_path, monkeypatch):
-    """On three real tasks, with regions of one colour; the evaluation keeps embeddings on disk, the segmenter does not."""
+    """On three real tasks, with regions of one colour; only the evaluation keeps embeddings on disk."""
     model = ColourRegions()
     monkeypatch.setenv("REPRI_CACHE", str(tmp_path))
     for part in ("encoder", "decoder"):

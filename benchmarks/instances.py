@@ -3,7 +3,7 @@
     python benchmarks/instances.py --root COCO_MICRO [--tasks 24] [--shots 1] [--regions MODEL]
 
 COCO_MICRO is a folder with images/ and instances_micro.json. A task is a class, images that show it as the support, and
-another one as the query; tasks are drawn evenly over the classes with enough images. The rows differ in the mask, and in
+another one as the query; tasks are drawn evenly over the classes with enough images. The rows differ in the mask and in
 how it is divided: parts that do not touch, or also where regions lie side by side. AP is COCO's, over all tasks as one
 class; the score of an object is its mean probability. "count" is the mean absolute error of the number of objects.
 """

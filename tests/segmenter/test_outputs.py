@@ -97,3 +97,22 @@ def test_exports_that_cannot_be_written(tmp_path):
     results.check_exports(same, ())
     with pytest.raises(RepriError, match=r"--export cannot tell .*a/x\.png from .*b/x\.png, which have one name"):
         results.check_exports(same, ("coco",))
+
+
+def test_objects_are_numbered_and_exported_one_by_one(tmp_path, queries):
+    results = Results(tmp_path / "out", ("cat", "dog"), instances=True)
+    result = made(queries["a"], classes=results.classes)
+    result.mask[:] = 0
+    result.mask[2:12, 2:12], result.mask[20:30, 2:12], result.mask[20:30, 20:30] = 1, 1, 2
+    results.write("a", result)
+    results.summarise(["a"], ("coco",))
+    with Image.open(tmp_path / "out/instances/a.png") as image:
+        numbers = np.array(image)
+    assert np.unique(numbers[2:12, 2:12]).tolist() == [1]
+    assert np.unique(numbers[20:30, 2:12]).tolist() == [2]
+    (item,) = read_annotated(tmp_path / "out/coco.json", images=tmp_path / "query")
+    assert sorted(shape.label for shape in item.shapes) == ["cat", "cat", "dog"]
+    assert np.array_equal(item.ids({"cat": 1, "dog": 2}), result.mask)
+    (tmp_path / "out/instances/a.png").unlink()
+    with pytest.raises(RepriError, match="written without --instances"):
+        results.summarise(["a"], ("coco",))

@@ -32,6 +32,7 @@ from repri import FeatureExtractor, Segmenter, load_extractor, open_dataset
 from repri.data.datasets.dataset import Dataset
 from repri.data.datasets.index import class_index, class_lists
 from repri.data.io.annotations import AnnotatedImage, Shape
+from repri.evaluation.borders import boundary_f, outlined
 from repri.runtime.memory import peak_memory
 from repri.segmenter.presence import presence_of
 
@@ -88,34 +89,8 @@ def score(made: list[Case], predict: Callable[[Case], np.ndarray]) -> tuple[floa
         a, b = (mask == 1) & known, (case.truth == 1) & known
         inside[case.id] = inside.get(case.id, 0) + int((a & b).sum())
         union[case.id] = union.get(case.id, 0) + int((a | b).sum())
-        borders.append(boundary_f(mask == 1, outlined(case.truth)))
+        borders.append(boundary_f(torch.from_numpy(mask == 1), outlined(torch.from_numpy(case.truth))))
     return 100 * float(np.mean([inside[c] / union[c] for c in union])), 100 * float(np.mean(borders)), seconds
-
-
-def outlined(truth: np.ndarray) -> np.ndarray:
-    """The object up to the middle of the band of void pixels that VOC draws around it, five pixels wide."""
-    inside = torch.from_numpy(truth == 1)[None, None].float()
-    grown = F.max_pool2d(inside, 5, 1, 2)[0, 0].bool().numpy()
-    return (truth == 1) | (grown & (truth == IGNORE))
-
-
-def boundary_f(a: np.ndarray, b: np.ndarray) -> float:
-    """F-measure of the borders of two masks, matched within a tolerance."""
-    reach = max(1, round(0.0075 * float(np.hypot(*a.shape))))
-
-    def border(mask: np.ndarray) -> torch.Tensor:
-        m = torch.from_numpy(mask)[None, None].float()
-        return (F.max_pool2d(m, 3, 1, 1) - m) > 0
-
-    def near(edge: torch.Tensor) -> torch.Tensor:
-        return F.max_pool2d(edge.float(), 2 * reach + 1, 1, reach) > 0
-
-    x, y = border(a), border(b)
-    if not x.any() or not y.any():
-        return float(not x.any() and not y.any())
-    precision = float((x & near(y)).sum() / x.sum())
-    recall = float((y & near(x)).sum() / y.sum())
-    return 2 * precision * recall / max(precision + recall, 1e-12)
 
 
 def segmenters(extractors: Extractors, auto: bool = False, **options) -> dict[int, Segmenter]:

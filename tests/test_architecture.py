@@ -10,14 +10,15 @@ ALLOWED = {
     "runtime": set(),
     "inference": set(),
     "protocols": set(),
-    "refine": set(),
+    "refine": {"regions"},
+    "regions": {"models", "features"},
     "features": {"inference", "data"},
     "data": {"protocols"},
     "models": {"features", "data"},
     "methods": {"inference", "features"},
     "training": {"models", "features", "inference", "data", "protocols"},
-    "evaluation": {"models", "methods", "features", "inference", "data", "protocols", "refine"},
-    "segmenter": {"models", "methods", "features", "inference", "data", "protocols", "refine"},
+    "evaluation": {"models", "methods", "features", "inference", "data", "protocols", "refine", "regions"},
+    "segmenter": {"models", "methods", "features", "inference", "data", "protocols", "refine", "regions"},
     "experiments": {
         "evaluation",
         "segmenter",
@@ -28,6 +29,7 @@ ALLOWED = {
         "data",
         "protocols",
         "refine",
+        "regions",
     },
 }
 """Folder → folders that it may import, besides ``runtime``, which everybody may."""

@@ -16,6 +16,7 @@ from repri.data.io.formats import read_annotated
 from repri.data.io.masks import read_mask
 from repri.models.load import EXTRACTORS
 from tests.make import build_quick
+from tests.regions.make import write_pair
 
 
 def run(tree, output, *more, query="query", support="support"):
@@ -263,3 +264,19 @@ def test_exports_need_different_names(tree, tmp_path):
     done = run(tree, tmp_path / "out", "--export", "coco", query=tmp_path / "query")
     refused(done, f"--export cannot tell {tmp_path}/query/left/x.png from")
     assert not list((tmp_path / "out").rglob("*.png"))
+
+
+def test_instances_and_regions(tree, tmp_path, monkeypatch):
+    """Objects are numbered, and the region model is one that the test writes."""
+    monkeypatch.setenv("REPRI_CACHE", str(tmp_path / "cache"))
+    refused(run(tree, tmp_path / "none", "--refine", "regions"), "run repri weights get sam2-tiny")
+    refused(run(tree, tmp_path / "none", "--regions", "sam2-tiny"), "refine is 'guided'")
+    assert not list((tmp_path / "none").rglob("*.png"))
+    folder = write_pair(tmp_path / "pair")
+    done = run(tree, tmp_path / "out", "--refine", "regions", "--regions", folder, "--instances", "--no-auto")
+    assert done.exit_code == 0, done.output
+    content = json.loads((tmp_path / "out/coco.json").read_text())
+    for image in content["images"]:
+        with Image.open(tmp_path / "out/instances" / f"{image['file_name'].split('.')[0]}.png") as numbers:
+            count = int(np.asarray(numbers).max())
+        assert sum(entry["image_id"] == image["id"] for entry in content["annotations"]) == count

@@ -16,6 +16,7 @@ from repri.models.weights.checkpoints import read_checkpoint
 from repri.models.weights.embedded import EMBEDDED
 from repri.runtime.errors import RepriError
 from tests.models.layouts import to_mobilenet_names, to_resnet_names
+from tests.regions.make import write_pair
 
 
 @pytest.fixture(scope="module")
@@ -143,3 +144,14 @@ def test_a_head_is_described(tmp_path):
         in output
     )
     assert "labels   trained with labels of cat, dog\n" in output
+
+
+def test_a_region_model_is_imported_and_listed(tmp_path, cache):
+    folder = write_pair(tmp_path / "pair", "sam")
+    assert "mobile-sam" in repri("import", folder, "mobile-sam")
+    assert (cache / "mobile-sam" / "decoder.onnx").is_file()
+    (row,) = [line for line in repri("list").splitlines() if line.startswith("mobile-sam")]
+    assert "yes" in row
+    refused("cannot be the name of a region model", "import", folder, "resnet50")
+    refused("holds no region model", "import", tmp_path, "mine")
+    refused("REPRI_OFFLINE is set", "get", "sam2-tiny")

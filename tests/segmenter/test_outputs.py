@@ -141,3 +141,22 @@ def test_queries_that_have_no_place():
     assert set(wrong) == {"x", "a", long}
     assert "a folder of other queries is called like its mask" in wrong["x"]
     assert "too long" in wrong[long]
+
+
+def test_objects_are_numbered_and_exported_one_by_one(tmp_path, queries):
+    results = Results(tmp_path / "out", ("cat", "dog"), instances=True)
+    result = made(queries["a"], classes=results.classes)
+    result.mask[:] = 0
+    result.mask[2:12, 2:12], result.mask[20:30, 2:12], result.mask[20:30, 20:30] = 1, 1, 2
+    results.write("a", result)
+    results.summarise(["a"], ("coco",))
+    with Image.open(tmp_path / "out/instances/a.png") as image:
+        numbers = np.array(image)
+    assert np.unique(numbers[2:12, 2:12]).tolist() == [1]
+    assert np.unique(numbers[20:30, 2:12]).tolist() == [2]
+    (item,) = read_annotated(tmp_path / "out/coco.json", images=tmp_path / "query")
+    assert sorted(shape.label for shape in item.shapes) == ["cat", "cat", "dog"]
+    assert np.array_equal(item.ids({"cat": 1, "dog": 2}), result.mask)
+    (tmp_path / "out/instances/a.png").unlink()
+    with pytest.raises(RepriError, match="written without --instances"):
+        results.summarise(["a"], ("coco",))

@@ -75,12 +75,14 @@ def segment(
         if here.first and fitted.choice.scores:
             typer.echo(f"Chosen for this support: {fitted.choice}.", err=True)
         written = settings.write
-        results = Results(folder, fitted.classes, written.probabilities, written.overlays, identity_of(facts))
+        extras = (written.probabilities, written.overlays, written.instances)
+        results = Results(folder, fitted.classes, *extras, identity_of(facts))
+        exports = tuple(dict.fromkeys(written.export + (("coco",) if written.instances else ())))
         every = _without_support(queries, shots, here.first)
         odd = unwritable(every)
         todo = {name: path for name, path in every.items() if name not in odd}
         names = list(every)
-        results.check_exports(todo, written.export)
+        results.check_exports(todo, exports)
         finished = frozenset(_begin(here, results, facts, todo, resume))
         todo = {name: path for name, path in todo.items() if name not in finished}
         mine, bars = dict(here.share(list(todo.items()))), Bars() if here.first else None
@@ -89,7 +91,7 @@ def segment(
         if here.first:
             for name, reason in failures:
                 typer.echo(f"not segmented: {_shown_name(name)}: {reason}", err=True)
-            records = results.summarise(names, written.export)
+            records = results.summarise(names, exports)
             typer.echo(f"{len(records)} of {len(names)} queries: {folder / 'masks'}, {folder / 'index.html'}")
     if failures:  # every process knows them, so that all end alike
         raise typer.Exit(SOME_FAILED)
@@ -174,6 +176,7 @@ def _fit(settings: SegmentSettings, shots: AnnotatedShots, extractor: FeatureExt
         auto=settings.auto,
         textures=settings.textures,
         refine=settings.refine or get_protocol("clean").refine,
+        regions=settings.regions,
     )
     return segmenter.fit_maps(shots.images, shots.maps, shots.classes)
 

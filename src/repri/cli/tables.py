@@ -15,7 +15,8 @@ def print_result(result: dict[str, Any]) -> None:
 
     console = Console()
     table = Table(title=escape(_title(result)), title_justify="left")
-    for name in ("", "mIoU", "95 % interval", "std of runs", "FB-IoU", "|δ| of π"):
+    borders = "boundary_f" in result
+    for name in ("", "mIoU", "95 % interval", "std of runs", "FB-IoU", *["boundary F"] * borders, "|δ| of π"):
         table.add_column(name, justify="left" if not name else "right")
     rows = [(f"fold {fold}", values) for fold, values in result["per_fold"].items()]
     for name, values in [*rows, ("mean", result)]:
@@ -27,6 +28,7 @@ def print_result(result: dict[str, Any]) -> None:
             f"{low:.1f} … {high:.1f}",
             f"{values['std_runs']:.2f}",
             f"{values['fb_iou']:.1f}",
+            *[f"{values['boundary_f']:.1f}" for _ in range(borders)],
         )
         table.add_row(name, *cells, delta, end_section=name == rows[-1][0])
     console.print(table)

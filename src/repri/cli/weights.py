@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +29,7 @@ def list_weights() -> None:
     from rich.table import Table
 
     from repri.models.weights.known import KNOWN, cached_path, weights_folder
+    from repri.models.weights.pairs import PAIRS, pair_folder, pair_in
 
     table = Table(box=None, pad_edge=False)
     for title, justify in (("name", "left"), ("size", "right"), ("licence", "left"), ("sha256", "left")):
@@ -38,6 +40,10 @@ def list_weights() -> None:
         here = "yes" if cached_path(entry.name).is_file() else "no" if entry.hash else "by hand"
         start = f"{entry.hash}…" if entry.hash else ""
         table.add_row(entry.name, f"{entry.megabytes:.0f} MB", entry.licence, start, here, entry.about)
+    for pair in PAIRS.values():
+        here = "yes" if pair_in(pair_folder(pair.name)) else "no" if pair.files else "by hand"
+        start = f"{pair.files[0][1][:8]}…" if pair.files else ""
+        table.add_row(pair.name, f"{pair.megabytes:.0f} MB", pair.licence, start, here, pair.about)
     known = {cached_path(name) for name in KNOWN}
     for path in sorted(set(weights_folder().glob("[!.]*.*")) - known):
         if path.suffix in (".pth", ".safetensors"):
@@ -50,14 +56,17 @@ def list_weights() -> None:
 @app.command()
 def get(name: Annotated[str, typer.Argument(help="A name from `repri weights list`.")]) -> None:
     """Fetch known weights into the cache and check them; an interrupted download goes on."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-
     from repri.models.weights.known import KNOWN, cached_path
+    from repri.models.weights.pairs import PAIRS, fetch_pair
     from repri.runtime.download import fetch
 
+    if name in PAIRS:
+        with _bars() as bar:
+            folder = fetch_pair(name, lambda file: bar(f"{name}, {file}"))
+        typer.echo(f"{name}: {folder}")
+        return
     if name not in KNOWN:
-        raise RepriError(f"There are no known weights named {name!r}. Known: {', '.join(KNOWN)}.")
+        raise RepriError(f"There are no known weights named {name!r}. Known: {', '.join([*KNOWN, *PAIRS])}.")
     entry, path = KNOWN[name], cached_path(name)
     if not entry.hash:
         if not path.is_file():
@@ -66,24 +75,40 @@ def get(name: Annotated[str, typer.Argument(help="A name from `repri weights lis
             )
         typer.echo(f"{name}: {path}")
         return
-    columns = (TextColumn(name), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=Console(stderr=True))
-    task = bar.add_task(name, total=None)
+    with _bars() as bar:
+        fetch(entry.url, path, entry.hash, bar(name))
+    typer.echo(f"{name}: {path}")
 
-    def show(here: int, total: int) -> None:
-        bar.start()  # not before there is something to show
-        bar.update(task, completed=here, total=total or None)
+
+@contextmanager
+def _bars() -> Generator[Callable[[str], Callable[[int, int], None]]]:
+    """A function that makes a bar for a file, which is shown as soon as bytes arrive."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    bars = Progress(*columns, TransferSpeedColumn(), TimeRemainingColumn(), console=Console(stderr=True))
+
+    def make(name: str) -> Callable[[int, int], None]:
+        task = bars.add_task(name, total=None)
+
+        def show(here: int, total: int) -> None:
+            bars.start()  # not before there is something to show
+            bars.update(task, completed=here, total=total or None)
+
+        return show
 
     try:
-        fetch(entry.url, path, entry.hash, show)
+        yield make
     finally:
-        bar.stop()
-    typer.echo(f"{name}: {path}")
+        bars.stop()
 
 
 @app.command("import")
 def import_weights(
-    file: Annotated[Path, typer.Argument(help="A weights file that was downloaded by hand.")],
+    file: Annotated[
+        Path, typer.Argument(help="A weights file that was downloaded by hand, or the folder of a region model.")
+    ],
     name: Annotated[str, typer.Argument(help="Name of the weights; by default that of the file.")] = "",
     stem: Annotated[str | None, typer.Option(help="Stem of a ResNet: deep or plain.")] = None,
     stride_in: Annotated[str | None, typer.Option(help="Strided convolution of a ResNet's blocks: 3x3 or 1x1.")] = None,
@@ -99,6 +124,9 @@ def import_weights(
     from repri.models.weights.checkpoints import load_checkpoint, read_checkpoint, save_checkpoint
     from repri.models.weights.known import KNOWN, cached_path, weights_folder
 
+    if file.is_dir():
+        _import_regions(file, name or file.resolve().name)
+        return
     options: dict[str, Any] = {"stem": stem, "stride_in": stride_in, "bn_eps": bn_eps, "dilated": dilated}
     architecture = {option: value for option, value in options.items() if value is not None}
     checkpoint = read_checkpoint(file)
@@ -119,6 +147,23 @@ def import_weights(
         with atomic(path) as temporary:
             shutil.copyfile(file, temporary)
     typer.echo(f"{name}: {path}")
+
+
+def _import_regions(folder: Path, name: str) -> None:
+    """Check a region model by running it once, and copy it."""
+    import numpy as np
+
+    from repri.models.weights.known import KNOWN
+    from repri.models.weights.pairs import import_pair, pair_in
+    from repri.regions.onnx import OnnxRegions
+
+    if name in KNOWN or "/" in name or name.startswith("."):
+        raise RepriError(f"{name!r} cannot be the name of a region model: choose another one, without slashes.")
+    pair = pair_in(folder)
+    if pair is not None:
+        model = OnnxRegions(*pair, name=name)
+        model.masks(model.encode(np.zeros((8, 8, 3), np.uint8)), points=[(4, 4)])
+    typer.echo(f"{name}: {import_pair(folder, name)}")
 
 
 @app.command()

@@ -15,7 +15,7 @@ from repri.data.tasks.tasks import TaskList, load_tasks, sample_tasks
 from repri.features.extractor import FeatureExtractor
 from repri.methods import Method, build_method
 from repri.protocols import Protocol, get_protocol
-from repri.refine import get_refiner
+from repri.refine import get_refiner, refine_name
 from repri.runtime.errors import RepriError
 
 from .settings import EvaluationSettings
@@ -41,7 +41,7 @@ class Plan:
     @property
     def refine(self) -> str:
         """The refinement of the probability maps."""
-        return self.protocol.refine if self.settings.refine is None else self.settings.refine
+        return _refine(self.settings, self.protocol)
 
     @property
     def precision(self) -> str:
@@ -89,7 +89,7 @@ def plan_evaluation(settings: EvaluationSettings, progress: Callable[[int, int],
     """
     protocol, data = get_protocol(settings.protocol), settings.data
     build_method(settings.method.name, settings.method.preset or protocol.preset or "clean", settings.method.settings)
-    get_refiner(settings.refine or protocol.refine)
+    get_refiner(_refine(settings, protocol))
     shifted = data.test_data not in (None, data.name)
     if shifted and (data.name, data.test_data) != ("coco", "pascal"):
         raise RepriError(f"The shift from {data.name} to {data.test_data} is not known: only coco to pascal is.")
@@ -116,6 +116,10 @@ def plan_evaluation(settings: EvaluationSettings, progress: Callable[[int, int],
         for shots in drawn.shots
     }
     return Plan(settings, dataset, protocol, tasks)
+
+
+def _refine(settings: EvaluationSettings, protocol: Protocol) -> str:
+    return refine_name(protocol.refine if settings.refine is None else settings.refine, settings.regions)
 
 
 def _novel(dataset: Dataset, fold: int, shifted: bool, protocol: Protocol) -> tuple[int, ...]:

@@ -87,6 +87,8 @@ def make_result(
             "tasks_hash": hashes[fold],
             "proportion_error": proportion_error(outcome.errors),
         }
+        if outcome.borders is not None:
+            per_fold[str(fold)]["boundary_f"] = 100 * float(outcome.borders.mean())
         per_class |= {names[c]: iou for c, iou in scored.per_class.items()}
         low.append(scored.miou - scored.interval[0])
         high.append(scored.interval[1] - scored.miou)
@@ -100,12 +102,14 @@ def make_result(
     spread = [float(np.sqrt(np.sum(np.square(side)))) / len(side) for side in (low, high)]
     runs = np.mean([fold["per_run"] for fold in per_fold.values()], 0)
     errors = np.concatenate([outcome.errors for outcome in outcomes.values()])
+    borders = [fold["boundary_f"] for fold in per_fold.values() if "boundary_f" in fold]
     return {
         "format": FORMAT,
         "miou": miou,
         "fb_iou": float(np.mean([fold["fb_iou"] for fold in per_fold.values()])),
         "interval": [miou - spread[0], miou + spread[1]],
         "std_runs": float(np.std(runs, ddof=1)) if len(runs) > 1 else 0.0,
+        **({"boundary_f": float(np.mean(borders))} if borders else {}),
         "per_fold": per_fold,
         "per_class": per_class,
         "proportion_error": proportion_error(errors),

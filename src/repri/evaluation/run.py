@@ -48,7 +48,7 @@ def evaluate(
         extractor: The extractor.
         method: A method, or the name of one, which then takes the preset of the protocol or the extractor.
         protocol: ``clean``, ``official`` or ``paper``.
-        refine: Refinement of the masks' borders; default: the protocol's.
+        refine: Refinement of the masks' borders; default: the protocol's. ``regions:NAME`` names a region model.
         store: Where features are kept; default: the user cache.
         progress: Called now and then with the number of scored tasks, their total, and the counts so far.
 
@@ -104,7 +104,7 @@ def evaluate_folds(
         store.prepare(images[fold], tell, world.share, max(map(len, images.values())))
         world.wait()
         extraction += time.perf_counter() - start
-        runner = Runner(plan.dataset, method, store, plan.protocol, plan.refine)
+        runner = Runner(plan.dataset, method, store, plan.protocol, plan.refine, plan.settings.borders)
         for shots in shots_list:
             start, label = time.perf_counter(), f"fold {fold}, {shots}-shot"
             show = (lambda a, b, c, label=label: report(label, a, b, c)) if report else None

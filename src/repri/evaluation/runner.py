@@ -20,11 +20,12 @@ from repri.features.view import View
 from repri.inference.labels import IGNORE, has_object
 from repri.methods import Episode, Method, Prediction, Support
 from repri.protocols import Protocol
-from repri.refine import get_refiner
+from repri.refine import Refiner, Staged, get_refiner
 from repri.runtime.distributed import World
 from repri.runtime.errors import RepriError
 from repri.runtime.parallel import parallel
 
+from .borders import boundary_f, outlined
 from .metrics import Counts, Scores, count_pixels, scores
 
 __all__ = ["Outcome", "Runner", "TaskScore", "images_of", "run_tasks"]
@@ -43,7 +44,9 @@ class TaskScore(NamedTuple):
     initial_error: float
     """π₁⁽⁰⁾ / π*₁ − 1; NaN if the method has no π."""
     final_error: float
-    """π₁ / π*₁ − 1 after the last step."""
+    """π₁ / π*₁ − 1 after the last step, or of the regions where these decide the size."""
+    border: float = float("nan")
+    """F-measure of the border; NaN if it is not measured."""
 
 
 class Outcome(NamedTuple):
@@ -52,6 +55,8 @@ class Outcome(NamedTuple):
     counts: Counts
     errors: np.ndarray
     """[N, 2] relative error of π at the start and at the end."""
+    borders: np.ndarray | None = None
+    """[N] F-measure of the border, if it was measured."""
 
     def scores(self) -> Scores:
         """mIoU and its companions."""
@@ -125,14 +130,21 @@ class Runner:
     protocol: Protocol
     refine: str = "none"
     """Refinement of the probability maps, at the image's own size."""
+    borders: bool = False
+    """Whether the F-measure of the borders is measured too."""
 
     def __post_init__(self) -> None:
-        get_refiner(self.refine)  # a wrong name is an error now
+        _ = self.refiner  # a wrong name is an error now
         if self.refine != "none" and self.protocol.scored_at == "network":
             raise RepriError(
                 f"The protocol {self.protocol.name} scores at the network's size, where there is nothing to refine: "
                 "use refine: none, or the protocol clean."
             )
+
+    @cached_property
+    def refiner(self) -> Refiner:
+        """The refinement; the images of a fold come up again and again, so what it computes about them is kept."""
+        return get_refiner(self.refine, keep=True)
 
     @cached_property
     def truth(self) -> Callable[[str, int], Truth]:
@@ -163,11 +175,12 @@ class Runner:
         """Segment the query of a task and count its pixels."""
         prediction, truth = self.method.predict(task.episode), task.truth
         mask = self.mask(prediction, truth.view, task.image)
+        final = float(mask.float().mean()) if isinstance(self.refiner, Staged) else prediction.proportion
         first, last = (
-            float("nan") if pi is None else pi / truth.proportion - 1
-            for pi in (prediction.initial_proportion, prediction.proportion)
+            float("nan") if pi is None else pi / truth.proportion - 1 for pi in (prediction.initial_proportion, final)
         )
-        return TaskScore(count_pixels(mask, truth.scored), first, last)
+        border = boundary_f(mask, outlined(truth.scored)) if self.borders else float("nan")
+        return TaskScore(count_pixels(mask, truth.scored), first, last, border)
 
     def mask(self, prediction: Prediction, view: View, image: np.ndarray | None) -> Tensor:
         """bool mask at the size at which the protocol scores."""
@@ -176,7 +189,7 @@ class Runner:
             return upsample(prediction.logits) > 0
         probability = view.restore(torch.sigmoid(prediction.logits)[None])
         if image is not None:
-            probability = get_refiner(self.refine)(probability, image)
+            probability = self.refiner(probability, image)
         return probability[0] > 0.5
 
     def scores(self, tasks: list[Task]) -> Iterator[TaskScore]:
@@ -214,7 +227,8 @@ def run_tasks(
         every[rank :: world.size] = part
     whole = [score for score in every if score is not None]
     errors = np.array([(score.initial_error, score.final_error) for score in whole])
-    return Outcome(_counts(flat, whole), errors)
+    borders = np.array([score.border for score in whole]) if runner.borders else None
+    return Outcome(_counts(flat, whole), errors, borders)
 
 
 def _counts(flat: list[tuple[int, Task]], scores: list[TaskScore]) -> Counts:

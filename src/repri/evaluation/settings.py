@@ -60,7 +60,13 @@ class EvaluationSettings:
     protocol: str = "clean"
     """Protocol: clean, official or paper."""
     refine: str | None = None
-    """Refinement of the masks' borders: none, guided or fine; default: guided under clean, none under the others."""
+    """Refinement of the masks' borders: none, guided, fine or regions; default: guided under clean, none under the
+    others."""
+    regions: str | None = None
+    """Region model of the refinement regions: sam2-tiny, mobile-sam, hub:NAME or a folder; default: the first of them
+    in the cache."""
+    borders: bool = False
+    """Also measure how well borders are followed (boundary F)."""
     precision: Literal["half", "single"] | None = None
     """Precision of stored features; default: half under clean and paper, single under official."""
     output: str | None = None

@@ -7,34 +7,27 @@ not at all; any number of processes may read and write at once."""
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
-import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
-import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
 from repri.data.io.images import read_image
 from repri.runtime.errors import RepriError
-from repri.runtime.files import atomic, cache_folder, remove_leftovers
+from repri.runtime.files import cache_folder, remove_leftovers
 from repri.runtime.parallel import parallel
 
 from .extractor import PRECISIONS, FeatureExtractor, rounded
+from .files import TensorFiles, default_budget
 from .view import Resize, View
 
 __all__ = ["FeatureStore", "default_budget"]
 
 RECENT = 300_000_000
 """Bytes of features that were read last and are kept in memory."""
-CHECKSUM = "checksum"
-"""Key of the checksum in a file's metadata; former versions wrote one of the values alone, as ``crc``."""
 RULES = {"aspect": "clean", "square": "paper", "letterbox": "official"}
 """Resize rule → its name in the folders of the store; these must not change, or every stored feature is lost."""
 
@@ -51,15 +44,6 @@ class Headed(Protocol):
     def finish(self, features: Tensor) -> Tensor:
         """Features of ``under`` → features of this extractor."""
         ...
-
-
-def default_budget() -> int:
-    """Bytes that features may take on disk: REPRI_STORE_GB gigabytes, or 50 by default."""
-    text = os.environ.get("REPRI_STORE_GB", "50")
-    try:
-        return int(float(text) * 1e9)
-    except (ValueError, OverflowError):
-        raise RepriError(f"REPRI_STORE_GB must be a number of gigabytes, got {text!r}.") from None
 
 
 class Input(NamedTuple):
@@ -100,12 +84,12 @@ class FeatureStore:
         self.size = extractor.rule.size if size is None else size
         self.view((self.size, self.size))  # a size that does not fit is an error now
         multiple = extractor.rule.multiple if extractor.rule.multiple > 1 or resize == "aspect" else None
-        self.root = (cache_folder() if folder is None else folder) / "features"
         headed = isinstance(extractor, Headed) and extractor.rounds
         self._under = FeatureStore(extractor.under, resize, self.size, folder, budget) if headed else None
         facts = (extractor.fingerprint, RULES[resize], self.size, multiple, str(PRECISIONS[precision]))
-        self.folder = self.root / hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
-        self.budget = default_budget() if budget is None else budget
+        root = (cache_folder() if folder is None else folder) / "features"
+        self._files = TensorFiles(root, hashlib.sha256(repr(facts).encode()).hexdigest()[:24], budget)
+        self.root, self.folder, self.budget = root, self._files.folder, self._files.budget
         self._names: dict[Path, str] = {} if self._under is None else self._under._names
         self._recent: OrderedDict[Path, Tensor] = OrderedDict()
         self._lock = threading.Lock()
@@ -167,16 +151,16 @@ class FeatureStore:
         return features
 
     def _get(self, path: Path) -> Tensor:
-        features = self._read(self._file(path))
+        features = self._read(path)
         if features is None:
             self._compute(self._load(path), set(), 1)
-            features = self._read(self._file(path))
+            features = self._read(path)
         if features is None:
             raise RepriError(f"The features of {path} cannot be kept in {self.folder}: is the disk full?")
         return features
 
     def _load(self, path: Path) -> Input:
-        before = None if self._under is None else self._under._read(self._under._file(path))
+        before = None if self._under is None else self._under._read(path)
         if before is not None:
             return Input(path, before, True)
         image = read_image(path)
@@ -209,74 +193,28 @@ class FeatureStore:
             if (size + more) * images <= self.budget:
                 written.append((self._under, below))
                 size += more
-        self._make_room(size, keep)
+        self._files.make_room(size, keep)
         for store, tensor in written:
-            store._write(item.path, tensor.contiguous())
-
-    def _write(self, path: Path, feature: Tensor) -> None:
-        with atomic(self._file(path)) as temporary:
-            temporary.write_bytes(save({"features": feature}, {CHECKSUM: _checksum(feature)}))
+            store._files.write(store._name(item.path), {"features": tensor})
 
     def _is_here(self, path: Path) -> bool:
         """Whether a whole, undamaged file is there."""
-        return self._read(self._file(path)) is not None
+        return self._read(path) is not None
 
-    def _read(self, file: Path) -> Tensor | None:
-        try:
-            with safe_open(file, "pt") as content:
-                features = content.get_tensor("features")
-                said = content.metadata() or {}
-        except (OSError, SafetensorError):
+    def _read(self, path: Path) -> Tensor | None:
+        tensors = self._files.read(self._name(path))
+        features = None if tensors is None else tensors.get("features")
+        if features is None or features.ndim != 3 or features.dtype != PRECISIONS[self.precision]:
             return None
-        fits = features.ndim == 3 and features.dtype == PRECISIONS[self.precision]
-        if CHECKSUM in said:
-            whole = fits and said[CHECKSUM] == _checksum(features)
-        else:
-            whole = fits and len(features) == self.extractor.channels and said.get("crc") == str(_crc(features))
-        if not whole:
-            file.unlink(missing_ok=True)
-            return None
-        with suppress(OSError):  # another process may have made room
-            os.utime(file)  # the least recently used ones do
-        return features
+        return features if len(features) == self.extractor.channels else None
 
     def _file(self, path: Path) -> Path:
+        return self._files.path(self._name(path))
+
+    def _name(self, path: Path) -> str:
         if path not in self._names:
             try:
                 self._names[path] = hashlib.sha256(path.read_bytes()).hexdigest()[:40]
             except OSError as error:
                 raise RepriError(f"Cannot read the image {path}: {error.strerror}.") from None
-        name = self._names[path]
-        return self.folder / name[:2] / f"{name}.safetensors"
-
-    def _make_room(self, wanted: int, keep: set[Path]) -> None:
-        """Remove the least recently used files, of any extractor, until the budget holds."""
-        if self._known_size is None or self._written > self.budget / 20 or self._known_size + wanted > self.budget:
-            files = []
-            for file in self.root.rglob("*.safetensors"):
-                with suppress(FileNotFoundError):  # another process has just removed it
-                    stat = file.stat()
-                    files.append((stat.st_mtime, stat.st_size, file))
-            self._known_size, self._written = sum(size for _, size, _ in files), 0
-            for _, size, file in sorted(files):
-                if self._known_size + wanted <= self.budget:
-                    break
-                if file not in keep:
-                    file.unlink(missing_ok=True)
-                    self._known_size -= size
-        self._known_size += wanted
-        self._written += wanted
-
-    _known_size: int | None = None
-    """Bytes of the whole store, as far as this process knows."""
-    _written = 0
-    """By this process since it last looked at what others did."""
-
-
-def _checksum(features: Tensor) -> str:
-    """Depends on the values, on their type and on their shape: the same bytes can be read as other numbers."""
-    return str(zlib.crc32(f"{features.dtype} {list(features.shape)}".encode(), _crc(features)))
-
-
-def _crc(features: Tensor) -> int:
-    return zlib.crc32(memoryview(features.contiguous().view(torch.uint8).numpy()))
+        return self._names[path]

@@ -53,6 +53,8 @@ class Answer:
     """[N]."""
     presence: Tensor
     """[N]."""
+    regions: tuple[Tensor, ...] = ()
+    """For each class the regions bool [n, H, W] of which its map was made, if it was made of any."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -104,8 +104,7 @@ def load_fitted(path: Path, extractor: str | Path | FeatureExtractor | None, dev
     support = (Shots(*groups), len(classes), segmenter.inference, loaded.background, bool(params["joint"]))
     classifier = make_classifier(choice.logistic, *support)
     look = segmenter._look() if choice.size is None else dataclasses.replace(segmenter._look(), size=choice.size)
-    refine = choice.refine or segmenter.refine
-    return Fitted(classes, look, classifier, refine, segmenter.get_params(), choice, textures)
+    return Fitted(classes, look, classifier, segmenter.refinement(choice), segmenter.get_params(), choice, textures)
 
 
 class Params(TypedDict, total=False):

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from repri.refine import LARGE, get_refiner
+from repri.refine import LARGE, Staged, get_refiner
 from repri.runtime.errors import RepriError
 from repri.runtime.parallel import parallel
 
@@ -171,11 +171,23 @@ class Fitted:
         return [(self.classifier.one_map(a, known), weight) for a, weight in zip(whole, weights, strict=True)]
 
     def _refined(self, image: np.ndarray, answer: Answer, weight: float, known: Known) -> Answer:
-        """The answer with refined borders, joined with that of the expert on textures."""
-        probability = get_refiner(self.refine)(answer.probability, image)
+        """The answer with refined borders, joined with that of the expert on textures; regions are chosen last."""
+        refiner = get_refiner(self.refine)
+        if not isinstance(refiner, Staged):
+            return self._joined(image, replace(answer, probability=refiner(answer.probability, image)), weight, known)
+        first = replace(answer, probability=refiner.borders(answer.probability, image))
+        joined = self._joined(image, first, weight, known)
+        chosen, regions = refiner.choose(joined.probability, image)
+        known_size = known.point is not None or known.limits is not None
+        proportion = joined.proportion if known_size else (chosen > 0.5).float().mean((1, 2))
+        return Answer(chosen, proportion, joined.presence, tuple(regions))
+
+    def _joined(self, image: np.ndarray, answer: Answer, weight: float, known: Known) -> Answer:
+        """The answer, joined with that of the expert on textures."""
+        probability = answer.probability
         textures = self.textures if weight >= LEAST else None
         if textures is None and not self.choice.offsets:
-            return replace(answer, probability=probability)
+            return answer
         offsets = self.choice.offsets if known.point is None else ()
         logs = None if textures is None else textures.logs(image, known.point)
         joined = blended(probability, logs, weight, offsets)
@@ -212,6 +224,7 @@ class Fitted:
             dict(zip(self.classes, answer.proportion.tolist(), strict=True)),
             sum(expected) / len(expected) if expected else 1.0,
             dict(zip(self.classes, answer.presence.tolist(), strict=True)),
+            dict(zip(self.classes, (regions.numpy() for regions in answer.regions), strict=False)),
         )
 
 

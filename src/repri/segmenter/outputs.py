@@ -19,7 +19,7 @@ from urllib.parse import quote
 import numpy as np
 from PIL import Image, PngImagePlugin
 
-from repri.data.io.annotations import AnnotatedImage, Annotations, shapes_of
+from repri.data.io.annotations import AnnotatedImage, Annotations, Shape, shapes_of
 from repri.data.io.formats import write_annotated
 from repri.data.io.images import DAMAGED
 from repri.data.io.masks import read_mask, write_mask
@@ -70,6 +70,7 @@ class Results:
         classes: Names of the classes.
         probabilities: Whether probability maps are written too.
         overlays: Whether the images are written with their masks over them.
+        instances: Whether objects are numbered; exports then have one annotation for each.
         made: What makes the masks (``resume.identity_of``); masks of another run are not taken for ones of this run.
     """
 
@@ -79,10 +80,11 @@ class Results:
         classes: Sequence[str],
         probabilities: bool = False,
         overlays: bool = False,
+        instances: bool = False,
         made: str = "",
     ):
         self.folder, self.classes, self.made = folder, tuple(classes), made
-        self.probabilities, self.overlays = probabilities, overlays
+        self.probabilities, self.overlays, self.instances = probabilities, overlays, instances
         self._parts = _parts(self.classes)
 
     @staticmethod
@@ -96,6 +98,9 @@ class Results:
         """The file of a query's mask."""
         return self.folder / "masks" / f"{name}.png"
 
+    def _instances_path(self, name: str) -> Path:
+        return self.folder / "instances" / f"{name}.png"
+
     def write(self, name: str, result: Segmentation, query: QueryFile | None = None) -> None:
         """Write everything about one image, its mask last; ``query`` is the image file as it was when it was read."""
         if self.probabilities:
@@ -108,6 +113,9 @@ class Results:
             whole.thumbnail((MOST_JPEG, MOST_JPEG))
             with atomic(self.folder / "overlays" / f"{name}.jpg") as temporary:
                 whole.save(temporary, quality=90)
+        if self.instances:
+            with atomic(self._instances_path(name)) as temporary:
+                Image.fromarray(_numbered(result.instances())).save(temporary)
         step = max(1, max(result.image.shape) // (16 * THUMBNAIL))  # a large image need not be copied as a whole
         small = Image.fromarray(np.ascontiguousarray(result.image[::step, ::step]))
         small.thumbnail((THUMBNAIL, THUMBNAIL))
@@ -202,12 +210,40 @@ class Results:
             path = self.mask_path(record.name)
             mask = read_mask(path)
             source = Path(os.path.realpath(record.source))
+            if self.instances:
+                return AnnotatedImage(source, *mask.shape, self._objects(record.name, mask))
             return AnnotatedImage(source, *mask.shape, shapes_of(mask, labels, lambda: read_mask(path)))
 
         content = Annotations(self.classes, tuple(annotated(record) for record in records))
         for format in exports:
             target = self.folder / ("labelme" if format == "labelme" else f"{format}.json")
             write_annotated(content, target, format)
+
+    def _objects(self, name: str, mask: np.ndarray) -> tuple[Shape, ...]:
+        """One shape for each object of an image."""
+        path = self._instances_path(name)
+        if not path.is_file():
+            raise RepriError(f"{path} is missing: the mask was written without --instances; choose another folder.")
+        numbers = _read_numbers(path)
+        shapes = []
+        for number in np.unique(numbers[numbers > 0]).tolist():
+            label = self.classes[int(mask[numbers == number][0]) - 1]
+            shapes.append(Shape(label, "mask", mask=lambda number=number: _read_numbers(path) == number))
+        return tuple(shapes)
+
+
+def _numbered(objects: Mapping[str, np.ndarray]) -> np.ndarray:
+    """[H, W] uint16: the objects of all classes, numbered on."""
+    whole = np.zeros(next(iter(objects.values())).shape, np.uint16)
+    for numbers in objects.values():
+        inside = numbers > 0
+        whole[inside] = numbers[inside] + whole.max()
+    return whole
+
+
+def _read_numbers(path: Path) -> np.ndarray:
+    with Image.open(path) as image:
+        return np.array(image).astype(np.uint16)
 
 
 def _drawn(image: np.ndarray, mask: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +39,8 @@ class Segmentation:
     none."""
     presences: dict[str, float]
     """Class → probability that the image shows it at all, if every other image does."""
+    regions: dict[str, np.ndarray] = field(default_factory=dict)
+    """Class → bool [n, H, W]: the regions of which its mask was made, with ``refine="regions"``."""
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -64,6 +66,16 @@ class Segmentation:
     def present(self) -> bool:
         """Whether any class is probably there."""
         return max(self.presences.values()) >= 0.5
+
+    def instances(self) -> dict[str, np.ndarray]:
+        """The objects of each class: parts of the mask that do not touch, and touching ones that regions separate.
+
+        Returns:
+            Class → [H, W] int32: 0 outside, 1, 2, … the objects. It needs scipy (``pip install 'repri[regions]'``).
+        """
+        from repri.regions.instances import separated
+
+        return {name: separated(self.mask == n, self.regions.get(name)) for n, name in enumerate(self.probabilities, 1)}
 
     def overlay(self) -> np.ndarray:
         """[H, W, 3] uint8: the image with the mask over it."""

@@ -15,7 +15,7 @@ from repri.inference import InferenceConfig
 from repri.methods import Method, build_method
 from repri.methods.repri import RePRI
 from repri.models import StitchedExtractor, load_extractor
-from repri.refine import get_refiner
+from repri.refine import Staged, get_refiner, refine_name
 from repri.runtime.errors import RepriError
 
 from .classify import shots_of
@@ -44,7 +44,8 @@ class Segmenter:
         size: Long side in pixels at which images are looked at; default: the extractor's own.
         shifts: Number of shifted copies of an image along each side: finer features, for the square of the time.
         device: Device of the extractor, if it is given by name.
-        refine: Refinement of the masks' borders: ``guided`` (they follow the image's edges) or ``none``.
+        refine: Refinement of the masks' borders: ``guided`` (they follow the image's edges), ``fine``, ``none``, or
+            ``regions`` (masks follow whole objects; needs a region model and several seconds an image).
         mirror: Whether the result is averaged over the image and its mirror image, for twice the time.
         scales: Factors of the size over which the result is averaged.
         tile: Images whose long side is larger are looked at in overlapping tiles of this many pixels, which share one
@@ -54,6 +55,8 @@ class Segmenter:
         auto: Whether the support chooses the weight of the expert on textures and the size, with the methods ``repri``,
             ``ce_h`` and ``ce``; ``fitted.choice`` says what was chosen. Otherwise there is only the expert on objects.
         textures: Weight of the expert on textures, 0 to 1, instead of the one that the support would choose.
+        regions: Region model for ``refine="regions"``: ``sam2-tiny``, ``mobile-sam``, ``hub:NAME`` or a folder;
+            default: the first of them in the cache.
 
     Example:
         >>> image = np.zeros((64, 64, 3), np.uint8)
@@ -80,11 +83,12 @@ class Segmenter:
         joint: bool = True,
         auto: bool = True,
         textures: float | None = None,
+        regions: str | None = None,
     ):
         self.extractor, self.method, self.config = extractor, method, config
         self.size, self.shifts, self.device = size, shifts, device
         self.refine, self.mirror, self.scales, self.tile, self.joint = refine, mirror, scales, tile, joint
-        self.auto, self.textures = auto, textures
+        self.auto, self.textures, self.regions = auto, textures, regions
         self._loaded: tuple[tuple[Any, ...], FeatureExtractor] | None = None
         self._check()
 
@@ -170,14 +174,16 @@ class Segmenter:
         look, method = self._look(), self.inference
         choice, textures = Choice(), None
         if self.textures is not None or (self.auto and isinstance(method, RePRI)):
-            compare = Compare(look, SMALL, images, maps, len(names), method, self.joint, self.refine)
+            # Regions come after everything that is compared, and would take seconds for every part of it.
+            refine = CLEAN.refine if isinstance(get_refiner(self._refine), Staged) else self._refine
+            compare = Compare(look, SMALL, images, maps, len(names), method, self.joint, refine)
             choice, textures = choose(compare, self.textures, fixed_size=self.size is not None)
         if choice.size is not None:
             look = replace(look, size=choice.size)
         seen = [Look(look.extractor, look.size).see(image) for image in images]
         shots, background = shots_of(seen, maps, len(names)), look.extractor.background
         classifier = make_classifier(choice.logistic, shots, len(names), method, background, self.joint)
-        return Fitted(names, look, classifier, choice.refine or self.refine, self.get_params(), choice, textures)
+        return Fitted(names, look, classifier, self.refinement(choice), self.get_params(), choice, textures)
 
     @classmethod
     def load(
@@ -203,6 +209,15 @@ class Segmenter:
 
     segment_many = segment
 
+    def refinement(self, choice: Choice) -> str:
+        """The refinement of a fitted segmenter: the one that suits the objects, unless regions are asked for."""
+        return self._refine if isinstance(get_refiner(self._refine), Staged) else choice.refine or self._refine
+
+    @property
+    def _refine(self) -> str:
+        """The refinement with its region model."""
+        return refine_name(self.refine, None if self.regions is None else str(self.regions))
+
     def _look(self) -> Look:
         extractor = self.feature_extractor
         size = extractor.rule.size if self.size is None else self.size
@@ -216,7 +231,7 @@ class Segmenter:
         """Mistakes that can be seen without the extractor."""
         if not isinstance(self.refine, str):
             raise RepriError(f"refine is a name such as 'guided' or 'none', got {self.refine!r}.")
-        get_refiner(self.refine)
+        get_refiner(self._refine)
         if not self.scales or not all(0 < scale < 100 for scale in self.scales):
             raise RepriError(f"scales must be factors above 0, got {tuple(self.scales)}.")
         if self.textures is not None and not 0 <= self.textures <= 1:

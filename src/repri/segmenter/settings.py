@@ -46,6 +46,8 @@ class WriteSettings:
     """Also write the images with their masks over them."""
     export: tuple[str, ...] = ()
     """Also write annotation files: coco, labelme, label-studio (with commas)."""
+    instances: bool = False
+    """Also number the objects: instances/NAME.png, and one annotation for each in coco.json and other exports."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,11 @@ class SegmentSettings:
     method: MethodSettings = field(default_factory=MethodSettings)
     look: LookSettings = field(default_factory=LookSettings)
     refine: str | None = None
-    """Refinement of the masks' borders: guided (default), fine (for small objects) or none."""
+    """Refinement of the masks' borders: guided (default), fine (for small objects), none, or regions (whole objects,
+    by a region model; slower)."""
+    regions: str | None = None
+    """Region model of the refinement regions: sam2-tiny, mobile-sam, hub:NAME or a folder; default: the first of them
+    in the cache."""
     joint: bool = True
     """Let several classes compete in one classifier; otherwise each class is fitted on its own."""
     auto: bool = True

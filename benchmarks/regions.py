@@ -1,0 +1,279 @@
+"""Which way of choosing regions pays, and what it costs? One-shot tasks of base classes.
+
+    python benchmarks/regions.py cache   --root PASCAL --output CACHE [--regions MODEL] [--tasks 96]
+    python benchmarks/regions.py compare --output CACHE
+    python benchmarks/regions.py speed   --root PASCAL [--regions MODEL] [--tasks 8]
+
+Tasks are drawn from PASCAL's *training* images. Each class is segmented with the extractor of its fold, which has seen
+no label of it. ``cache`` keeps for every task the probabilities of RePRI, all candidates of many prompts and the truth,
+on one grid. ``compare`` then tries the ways to choose among the candidates, in seconds. It also leaves out each
+fold in turn, so that the way for a fold can be chosen on classes that are not tested in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from repri import FeatureStore, build_method, load_extractor, open_dataset, sample_tasks
+from repri.data.tasks.tasks import Task
+from repri.evaluation.runner import Loaded, Runner
+from repri.protocols import get_protocol
+from repri.refine import get_refiner
+from repri.regions.choose import expected_iou, merged
+from repri.regions.load import load_regions
+from repri.regions.model import Embedding, RegionModel
+from repri.regions.prompts import box_of, grid_points, peaks
+from repri.regions.refiner import APART, HIGH, PEAKS, region_map
+from repri.regions.store import EmbeddingStore
+
+SIDE, COARSE = 256, 64
+"""Sides of the grids on which candidates are kept and compared."""
+
+
+class Case(NamedTuple):
+    """One task on the coarse grid."""
+
+    fold: int
+    class_id: int
+    p: Tensor
+    """[h, w] RePRI's probabilities, with guided borders."""
+    oracle: Tensor
+    """[h, w] the same with the true proportion."""
+    resolved: Tensor
+    """[h, w] the same with the proportion of the chosen regions."""
+    truth: Tensor
+    known: Tensor
+    """[h, w] fraction of each cell that is the object, and that has a label."""
+    masks: Tensor
+    """[C, h, w] candidates."""
+    kinds: np.ndarray
+    """[C] kind of prompt."""
+    proportions: tuple[float, float]
+    """π as RePRI estimates it, and the true one."""
+
+    def of(self, *kinds: str) -> Tensor:
+        """[c, h, w] the candidates of some kinds of prompts."""
+        return self.masks[torch.from_numpy(np.isin(self.kinds, kinds))]
+
+
+def tasks_of(root: str, count: int) -> tuple[list[Runner], list[tuple[int, Task]]]:
+    """A runner for each fold, and tasks with their folds."""
+    data, clean = open_dataset("pascal", root, "train"), get_protocol("clean")
+    runners, lists = [], []
+    for fold in range(4):
+        extractor = load_extractor(f"default-fold{fold}")
+        store = FeatureStore(extractor, clean.resize, precision=clean.precision)
+        runners.append(Runner(data, build_method("repri", extractor.default_preset), store, clean, "guided"))
+        lists.append(sample_tasks(data, data.novel(fold), 1, -(-count // 4), 1, 7, "classes").runs[0])
+    return runners, [(i % 4, lists[i % 4][i // 4]) for i in range(count)]
+
+
+def probabilities(runner: Runner, task: Loaded, proportion: float | None = None) -> tuple[Tensor, float | None]:
+    """[H, W] with guided borders, and π."""
+    prediction = runner.method.predict(replace(task.episode, proportion=proportion))
+    assert task.image is not None
+    full = task.truth.view.restore(torch.sigmoid(prediction.logits)[None])
+    return get_refiner("guided")(full, task.image)[0], prediction.proportion
+
+
+def on_grid(p: Tensor, side: int) -> Tensor:
+    return F.interpolate(p[None, None], (side, side), mode="bilinear", antialias=True)[0, 0]
+
+
+def cache(options: argparse.Namespace) -> None:
+    runners, tasks = tasks_of(options.root, options.tasks)
+    model = load_regions(options.regions)
+    store, folder = EmbeddingStore(model), Path(options.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    for i, (fold, task) in enumerate(tasks):
+        file = folder / f"task{i:03}.npz"
+        if file.is_file():
+            continue
+        loaded = runners[fold].load(task)
+        assert loaded.image is not None
+        p, pi = probabilities(runners[fold], loaded)
+        told, _ = probabilities(runners[fold], loaded, loaded.truth.proportion)
+        kinds, masks = candidates(model, store.get(loaded.image), on_grid(p, SIDE))
+        single = masks[torch.from_numpy(kinds == "peak")]
+        size = float(single[merged(single.float(), on_grid(p, SIDE))].any(0).float().mean())
+        again, _ = probabilities(runners[fold], loaded, min(max(size, 1e-3), 0.99))
+        mask = loaded.truth.mask
+        rows, columns = (((np.arange(SIDE) + 0.5) / SIDE * n).astype(int) for n in mask.shape)
+        maps = {"p": p, "oracle": told, "resolved": again}
+        np.savez_compressed(
+            file,
+            **{name: on_grid(values, SIDE).half().numpy() for name, values in maps.items()},
+            truth=mask[rows[:, None], columns],
+            masks=np.packbits(masks.numpy(), axis=-1),
+            kinds=kinds,
+            about=np.array([fold, task.class_id, pi, loaded.truth.proportion]),
+        )
+        print(f"{i + 1} of {len(tasks)}: {len(kinds)} candidates", flush=True)
+
+
+def candidates(model: RegionModel, embedding: Embedding, p: Tensor) -> tuple[np.ndarray, Tensor]:
+    """[C] kinds of prompts and bool [C, h, w] candidates, for probabilities p [h, w]."""
+    scale = torch.tensor([embedding.size[1] / p.shape[1], embedding.size[0] / p.shape[0]])
+    tops, grid = peaks(p, PEAKS, APART, HIGH), grid_points(p, 7, 0.1, 24)
+    points, several = (tops.flip(-1) + 0.5) * scale, (grid.flip(-1) + 0.5) * scale
+    box = (torch.tensor(box_of(p)).float().unflatten(0, (2, 2)) * scale).flatten()
+    prompts: dict[str, dict[str, Any]] = {
+        "peak": {"points": points[:, None]},
+        "grid": {"points": several[:, None]},
+        "peaks": {"points": points},
+        "box": {"box": box},
+        "box and mask": {"box": box, "mask": p},
+        "peaks and mask": {"points": points, "mask": p},
+        "peak and box": {"points": points[:1], "box": box},
+    }
+    kinds, masks = [], []
+    for kind, prompt in prompts.items():
+        if kind == "grid" and len(grid) == 0:
+            continue
+        logits = model.masks(embedding, **prompt).logits.flatten(0, 1)
+        masks.append(F.interpolate(logits[None], p.shape, mode="bilinear")[0] > 0)
+        kinds += [kind] * len(logits)
+    return np.array(kinds), torch.cat(masks)
+
+
+def load_case(file: Path) -> Case:
+    with np.load(file) as kept:
+        values = {name: kept[name] for name in kept.files}
+    masks = np.unpackbits(values["masks"], axis=-1).reshape(-1, SIDE, SIDE)
+    maps = [values[name] for name in ("p", "oracle", "resolved")]
+    maps += [values["truth"] == 1, values["truth"] != 255, masks]
+    coarse = [_coarse(torch.from_numpy(m)) for m in maps]
+    fold, class_id, pi, true = values["about"].tolist()
+    return Case(int(fold), int(class_id), *coarse, values["kinds"], (pi, true))
+
+
+def _coarse(maps: Tensor) -> Tensor:
+    step = SIDE // COARSE
+    return maps.float().unflatten(-1, (COARSE, step)).unflatten(-3, (COARSE, step)).mean((-1, -3))
+
+
+Way = Callable[[Case], Tensor]
+
+
+def union(kind: str, power: float) -> Way:
+    """Candidates of a kind of prompt, merged."""
+
+    def choose(case: Case) -> Tensor:
+        masks = case.of(*kind.split(", "))
+        chosen = merged(masks, case.p, power)
+        return masks[chosen].amax(0) if chosen else (case.p > 0.5).float()
+
+    return choose
+
+
+def above(kind: str, least: float) -> Way:
+    """The union of all candidates in which p averages above a threshold."""
+
+    def choose(case: Case) -> Tensor:
+        masks = case.of(kind)
+        mean = (masks * case.p).sum((1, 2)) / masks.sum((1, 2)).clamp_min(1e-3)
+        return masks[mean > least].amax(0) if (mean > least).any() else (case.p > 0.5).float()
+
+    return choose
+
+
+def pooled(case: Case) -> Tensor:
+    """Each cell gets the mean over its candidates of the mean p inside them, with p itself as one of them."""
+    masks = case.of("peak", "grid")
+    mean = (masks * case.p).sum((1, 2)) / masks.sum((1, 2)).clamp_min(1e-3)
+    return ((case.p + torch.tensordot(mean, masks, 1)) / (1 + masks.sum(0)) > 0.5).float()
+
+
+WAYS: dict[str, Way] = {
+    "RePRI, guided filter": lambda case: (case.p > 0.5).float(),
+    "RePRI told the true proportion": lambda case: (case.oracle > 0.5).float(),
+    "RePRI told the size of the regions": lambda case: (case.resolved > 0.5).float(),
+    "the candidate with the best expected IoU": lambda case: case.masks[int(expected_iou(case.masks, case.p).argmax())],
+    "union of peaks where p averages above 0.6": above("peak", 0.6),
+    "union of peaks where p averages above 0.5": above("peak", 0.5),
+    "p pooled over candidates": pooled,
+    **{f"merged: peaks, p to the power {power}": union("peak", power) for power in (0.15, 0.3, 0.5, 0.7, 1.0)},
+    "merged: grid, p to the power 0.3": union("grid", 0.3),
+    "merged: peaks and grid, 0.3": union("peak, grid", 0.3),
+    "merged: all prompts, 0.3": union("peak, grid, peaks, box, box and mask, peaks and mask, peak and box", 0.3),
+    "merged: peaks by the re-solved p, 0.5": lambda case: union("peak", 0.5)(case._replace(p=case.resolved)),
+    "the best candidate, by the truth": lambda case: case.masks[int(_iou(case, case.masks)[2].argmax())],
+}
+
+
+def _iou(case: Case, masks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    inside = torch.minimum(masks * case.known, case.truth).sum((-1, -2))
+    outside = torch.maximum(masks * case.known, case.truth).sum((-1, -2))
+    return inside, outside, inside / outside
+
+
+def miou(cases: Sequence[Case], masks: Sequence[Tensor]) -> float:
+    sums: dict[int, list[float]] = {}
+    for case, mask in zip(cases, masks, strict=True):
+        inside, outside, _ = _iou(case, mask)
+        before = sums.setdefault(case.class_id, [0.0, 0.0])
+        before[0], before[1] = before[0] + float(inside), before[1] + float(outside)
+    return 100 * float(np.mean([inside / outside for inside, outside in sums.values()]))
+
+
+def compare(options: argparse.Namespace) -> None:
+    cases = [load_case(file) for file in sorted(Path(options.output).glob("task*.npz"))]
+    print(f"{len(cases)} tasks{'':35} mIoU   without fold 0, 1, 2, 3")
+    for name, way in WAYS.items():
+        masks = [way(case) for case in cases]
+        left = []
+        for fold in range(4):
+            rest = [(case, mask) for case, mask in zip(cases, masks, strict=True) if case.fold != fold]
+            left.append(miou(*zip(*rest, strict=True)))
+        print(f"{name:42} {miou(cases, masks):6.1f}   {'  '.join(f'{value:.1f}' for value in left)}", flush=True)
+    sizes = {
+        "RePRI": [c.proportions[0] for c in cases],
+        "regions": [float(union("peak", 0.3)(c).mean()) for c in cases],
+    }
+    for name, values in sizes.items():
+        error = [abs(value / case.proportions[1] - 1) for value, case in zip(values, cases, strict=True)]
+        print(f"median |δ| of π, {name}: {np.median(error):.2f}")
+
+
+def speed(options: argparse.Namespace) -> None:
+    runners, tasks = tasks_of(options.root, options.tasks)
+    model, spent = load_regions(options.regions), np.zeros(3)
+    for fold, task in tasks:
+        loaded = runners[fold].load(task)
+        assert loaded.image is not None
+        times = [time.process_time()]
+        p, _ = probabilities(runners[fold], loaded)
+        times.append(time.process_time())
+        embedding = model.encode(loaded.image)
+        times.append(time.process_time())
+        region_map(model, embedding, p)
+        spent += np.diff([*times, time.process_time()])
+    fit, encoder, prompts = spent / len(tasks)
+    print(
+        f"CPU seconds a query: RePRI, guided filter {fit:.2f}, encoder {encoder:.2f}, prompts and choice {prompts:.2f}."
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("what", choices=["cache", "compare", "speed"])
+    parser.add_argument("--root")
+    parser.add_argument("--output")
+    parser.add_argument("--regions")
+    parser.add_argument("--tasks", type=int, default=96)
+    options = parser.parse_args()
+    globals()[options.what](options)
+
+
+if __name__ == "__main__":
+    main()

@@ -120,7 +120,6 @@ function pinch(event) {
 
 canvas.addEventListener("pointerdown", (event) => {
   if (!stage.image) return;
-  canvas.focus({ preventScroll: true });
   canvas.setPointerCapture(event.pointerId);
   stage.crosshair = null;
   if (event.pointerType === "touch") {

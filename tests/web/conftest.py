@@ -16,6 +16,12 @@ from repri.web.session import Session
 from tests.web.make import SCENES, SIDE, Client
 
 
+@pytest.fixture(autouse=True)
+def _no_choice(monkeypatch):
+    """The support chooses its settings after an hour, so only in tests that want it."""
+    monkeypatch.setattr("repri.web.session.PAUSE", 3600.0)
+
+
 @pytest.fixture(scope="session")
 def scenes():
     """Images [n, H, W, 3] and masks [n, H, W] of one texture."""

@@ -63,7 +63,7 @@ class Projects:
             return self._keep(id, Project(self.root / id, self.limits))
 
     def _keep(self, id: str, project: Project) -> Session:
-        session = Session(project, self.segmenter)
+        session = Session(project, self.segmenter, id)
         session.wake = self.worker.wake
         self._open[id] = session
         idle = [key for key, other in self._open.items() if key not in (FOLDER, id) and not other.events.followed]

@@ -50,9 +50,11 @@ class Session:
     Args:
         project: The project.
         segmenter: Chooses settings by the support; without its choice it gives the quick answer.
+        id: Name of the project in addresses.
     """
 
-    def __init__(self, project: Project, segmenter: Segmenter):
+    def __init__(self, project: Project, segmenter: Segmenter, id: str = ""):
+        self.id = id
         self.project, self.cells, self.events = project, Cells(project), Events(project.limits)
         self._thorough = segmenter
         self._quick = Segmenter(segmenter.feature_extractor, auto=False)

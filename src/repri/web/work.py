@@ -41,11 +41,12 @@ class Worker:
             thread.start()
 
     def stop(self) -> None:
-        """End after the step that is under way."""
+        """End after the steps that are under way; a thread that computes while Python ends would abort the program."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
-        self._threads[0].join()
+        for thread in self._threads:
+            thread.join()
 
     def wake(self) -> None:
         """Say that there may be something to do."""
@@ -94,7 +95,7 @@ class Worker:
         with suppress(AttributeError, OSError):  # where the system can, this thread gives way to the other
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
         while not self._stopped:
-            waits = [_guarded(session.settle) for session in list(self._sessions())]
+            waits = [_guarded(session.settle) for session in list(self._sessions()) if not self._stopped]
             with self._changed:
                 if not self._stopped:
                     self._changed.wait(min([QUIET, *(wait for wait in waits if wait)]))

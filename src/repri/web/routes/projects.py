@@ -41,18 +41,17 @@ def about(projects: KnownProjects) -> About:
 @router.post("/projects", status_code=201)
 def create_project(projects: KnownProjects, wanted: NewProject) -> ProjectAnswer:
     """Begin a new project, empty or with example images."""
-    id = projects.create(wanted.name)
-    session = projects.session(id)
+    session = projects.session(projects.create(wanted.name))
     if wanted.examples:
         add_examples(session.project)
         session.added()
-    return _answer(id, session)
+    return _answer(session)
 
 
 @router.get("/projects/{project}")
-def read_project(session: InProject, project: str) -> ProjectAnswer:
+def read_project(session: InProject) -> ProjectAnswer:
     """Settings, images and results of a project."""
-    return _answer(project, session)
+    return _answer(session)
 
 
 @router.put("/projects/{project}/settings")
@@ -84,7 +83,7 @@ async def events(session: InProject, request: Request) -> StreamingResponse:
     return StreamingResponse(session.events.follow(queue), media_type="text/event-stream", headers=headers)
 
 
-def _answer(id: str, session: Session) -> ProjectAnswer:
+def _answer(session: Session) -> ProjectAnswer:
     project, accepted, annotated = session.project, session.project.accepted, set(session.project.annotated)
     records, failed = dict(session.records), dict(session.failed)
 
@@ -94,8 +93,8 @@ def _answer(id: str, session: Session) -> ProjectAnswer:
         return {"id": key, "name": name, **flags, "result": result, "problem": failed.get(key)}
 
     content = {
-        "id": id,
-        "in_folder": id == FOLDER,
+        "id": session.id,
+        "in_folder": session.id == FOLDER,
         "settings": project.settings,
         "images": [entry(key, image.name) for key, image in project.images.items()],
         "progress": session.progress(),

@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from repri.web.export import Format, archive, import_masks, write_into_folder
 from repri.web.limits import Refused
 from repri.web.projects import FOLDER
-from repri.web.schemas import AcceptRequest, ExportRequest, ProjectId
+from repri.web.schemas import AcceptRequest, ExportRequest
 
 from .common import PROBLEMS, InProject
 
@@ -51,9 +51,9 @@ def export(
 
 
 @router.post("/export", status_code=201)
-def export_into_folder(session: InProject, project: ProjectId, wanted: ExportRequest) -> dict[str, str]:
+def export_into_folder(session: InProject, wanted: ExportRequest) -> dict[str, str]:
     """Write all results into a new folder beside the images."""
-    if project != FOLDER:
+    if session.id != FOLDER:
         raise Refused(409, "This project has no folder of its own: download the results as a zip file.")
     target = write_into_folder(session, list(dict.fromkeys(wanted.formats)), wanted.accepted_only)
     return {"folder": target.relative_to(session.project.folder).as_posix()}

@@ -93,7 +93,7 @@ function build(id) {
   photo.src = state.api.image(id, "thumbnail");
   const caption = make("div", { className: "caption" }, make("span", {}, image.name), make("span"));
   const frame = make("div", { className: "frame" }, photo, make("canvas"), caption, make("div", { className: "badge" }));
-  const cell = make("div", { className: "cell", role: "option", tabIndex: -1, title: image.name }, frame);
+  const cell = make("div", { className: "cell", role: "option", tabIndex: -1 }, frame);
   cell.dataset.id = id;
   cell.addEventListener("click", () => emit("open", id));
   return cell;
@@ -108,16 +108,16 @@ export function refresh(id) {
   cell.setAttribute("aria-selected", selected);
   cell.tabIndex = selected || (!cells.has(state.current) && id === shown[0]) ? 0 : -1;
   const [, figure] = cell.querySelector(".caption").children;
-  figure.textContent = image.result && !image.problem ? Math.round(100 * image.result.confidence) : "";
+  if (image.result && !image.problem) {
+    const words = make("span", { className: "hidden-text" }, " percent confidence ");
+    figure.replaceChildren(String(Math.round(100 * image.result.confidence)), words);
+  } else figure.replaceChildren();
   const badges = [];
   if (image.problem) badges.push(make("span", { className: "bad" }, "cannot be read"));
   if (image.annotated) badges.push(make("span", {}, "annotated"));
   if (image.accepted) badges.push(make("span", { className: "ok" }, "accepted"));
   if (id === state.suggested) badges.push(make("span", { className: "hint" }, "next"));
   cell.querySelector(".badge").replaceChildren(...badges);
-  const confidence = image.result ? `, confidence ${Math.round(100 * image.result.confidence)} percent` : "";
-  const words = badges.map((badge) => `, ${badge.textContent}`).join("");
-  cell.setAttribute("aria-label", `${image.name}${confidence}${words}`);
   overlay(cell, image);
 }
 

@@ -30,6 +30,7 @@ export async function solve() {
     return;
   }
   const label = Math.max(1, state.label);
+  if (!(state.settings.classes[label - 1]?.name in image.result.proportions)) return clear(); // not marked yet
   running = new AbortController();
   try {
     const content = { label, loss: loss(), proportion: told };

@@ -50,7 +50,7 @@ def run(
     """
     try:
         import fastapi  # noqa: F401
-        import multipart  # noqa: F401
+        import python_multipart  # noqa: F401
         import uvicorn
     except ImportError:
         raise MissingExtraError("The web page needs more packages: pip install 'repri[web]'.") from None
@@ -62,19 +62,19 @@ def run(
     from .app import build_app
     from .projects import Projects
 
-    listening = _listen(host, port)
-    torch.set_num_threads(max(1, usable_cores() // 2))  # two threads work at the same time
-    segmenter = Segmenter(extractor)
-    known = Projects(segmenter, data_folder() / "projects", folder)
-    token = None if is_loopback(host) else secrets.token_urlsafe(24)
-    shown = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)
-    shown = f"[{shown}]" if ":" in shown else shown
-    url = f"http://{shown}:{listening.getsockname()[1]}/" + (f"?token={token}" if token else "")
-    config = uvicorn.Config(
-        build_app(known, host, token), log_level="warning", access_log=False, timeout_graceful_shutdown=1
-    )
-    ready(Address(url, token), None if known.folder is None else len(known.folder.project.images))
-    uvicorn.Server(config).run([listening])
+    with _listen(host, port) as listening:
+        torch.set_num_threads(max(1, usable_cores() // 2))  # two threads work at the same time
+        segmenter = Segmenter(extractor)
+        known = Projects(segmenter, data_folder() / "projects", folder)
+        token = None if is_loopback(host) else secrets.token_urlsafe(24)
+        shown = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)
+        shown = f"[{shown}]" if ":" in shown else shown
+        url = f"http://{shown}:{listening.getsockname()[1]}/" + (f"?token={token}" if token else "")
+        config = uvicorn.Config(
+            build_app(known, host, token), log_level="warning", access_log=False, timeout_graceful_shutdown=1
+        )
+        ready(Address(url, token), None if known.folder is None else len(known.folder.project.images))
+        uvicorn.Server(config).run([listening])
     spent = [ms for session in known.sessions() for ms in session.latencies]
     return Latency(float(np.median(spent)), float(np.percentile(spent, 95))) if spent else None
 

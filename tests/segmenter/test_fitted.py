@@ -1,6 +1,6 @@
 """A fitted segmenter: any number of images of any kind, and it never changes."""
 
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
@@ -114,3 +114,31 @@ def test_similarity_is_higher_where_the_object_is(pair, fitted):
 def test_a_batch_has_at_least_one_image(pair, fitted):
     with pytest.raises(RepriError, match="batch must be at least 1, got 0"):
         list(fitted.segment_many([pair[1].image], batch=0))
+
+
+@pytest.mark.parametrize("options", [{"auto": False}, {"textures": 0.5}])
+@pytest.mark.parametrize("proportion", [None, 0.2, (0.3, 0.4)])
+def test_kept_cells_give_the_same_result_to_the_bit(pair, extractor, options, proportion):
+    """The cells are computed once, kept as features alone, and used by the fit and by the result."""
+    images = [np.ascontiguousarray(item.image) for item in pair]
+    first = Segmenter(extractor, **options).fit(images[0], pair[0].mask)
+    kept = [first.look.see(image).features for image in images]
+
+    def seen(place, look):
+        return look.recall(images[place].shape[:2], kept[place])
+
+    again = Segmenter(extractor, **options).fit_maps(images[:1], [pair[0].mask], ["object"], seen)
+    wanted = first.segment(images[1], proportion)
+    got = again.segment_seen(images[1], seen(1, first.look), proportion)
+    assert (got.probability == wanted.probability).all()
+    assert (got.mask == wanted.mask).all()
+    assert (got.confidence, got.presence, got.proportion) == (wanted.confidence, wanted.presence, wanted.proportion)
+
+
+def test_cells_of_another_look_are_refused(pair, fitted):
+    seen = fitted.look.see(pair[1].image)
+    with pytest.raises(RepriError, match="look again"):
+        fitted.segment_seen(pair[1].image[:100], seen)
+    mirrored = replace(fitted, look=replace(fitted.look, mirror=True))
+    with pytest.raises(RepriError, match="no mirror images"):
+        mirrored.segment_seen(pair[1].image, seen)

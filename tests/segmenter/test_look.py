@@ -57,3 +57,12 @@ def test_thin_images_have_tiles_along_one_side():
     seen = Look(build_quick(), 64, tile=64).see(noise(20, 200))
     assert {top for top, _ in seen.corners} == {0}
     assert seen.views[0].original == (20, 64)
+
+
+def test_kept_features_are_recalled_to_the_bit():
+    look, image = Look(build_quick(), 64), noise(40, 60)
+    seen = look.see(image)
+    again = look.recall((40, 60), seen.features, seen.white)
+    assert torch.equal(again.white, seen.white)
+    assert torch.equal(again.valid, seen.valid)
+    assert (again.views, again.corners, again.size) == (seen.views, seen.corners, seen.size)

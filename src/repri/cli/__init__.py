@@ -14,7 +14,7 @@ import typer
 
 from repri.runtime.errors import RepriError
 
-from . import annotate, compare, data, demo, evaluate, info, segment, train, try_folder, weights
+from . import annotate, compare, data, demo, evaluate, info, segment, serve, train, try_folder, weights
 
 __all__ = ["app", "main"]
 
@@ -30,6 +30,7 @@ app.command("demo")(demo.demo)
 app.command("info")(info.info)
 app.command("annotate")(annotate.annotate)
 app.command("segment")(segment.segment)
+app.command("serve")(serve.serve)
 app.command("try")(try_folder.try_folder)
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)

@@ -20,7 +20,7 @@ from .classify import Answer, Classifier, Shots
 from .experts.blend import Choice, blended, raised, weight_for
 from .experts.textures import Textures
 from .inputs import ImageLike, Known, Proportion, as_image, known_proportion, name_of
-from .look import Look
+from .look import CLEAN, Look, Seen
 from .result import Segmentation
 from .threads import side_by_side
 
@@ -68,6 +68,31 @@ class Fitted:
             The mask and the figures behind it.
         """
         return next(self.segment_many([image], batch=1, proportion=proportion))
+
+    def segment_seen(
+        self, image: np.ndarray, seen: Seen, proportion: Proportion | None = None, source: str = "image 1"
+    ) -> Segmentation:
+        """Segment an image whose cells are there already: the expensive part is done once, the rest many times.
+
+        Args:
+            image: [H, W, 3] uint8.
+            seen: Its cells: ``fitted.look.see(image)``, or what :meth:`repri.segmenter.look.Look.recall` made of them.
+            proportion: As in :meth:`segment`.
+            source: Name of the image in the result.
+
+        Returns:
+            The same as :meth:`segment`, to the bit.
+        """
+        if self.look.ways() != [(1.0, False)] or len(seen.views) > 1 or seen.mirrored:
+            raise RepriError("Cells that are kept are those of one look: use no mirror images, scales or tiles.")
+        cells = self.look.extractor.view(seen.size, CLEAN.resize, self.look.size).grid.cells
+        if seen.size != image.shape[:2] or tuple(seen.valid.shape) != cells:
+            raise RepriError(
+                f"These cells are of {seen.size[1]}×{seen.size[0]} pixels, or were looked at differently: look again."
+            )
+        known = known_proportion(proportion, self.classes)
+        ((answer, weight),) = self._answers([image], known, [seen])
+        return self._result(source, image, self._refined(image, answer, weight, known))
 
     def segment_many(
         self,
@@ -151,15 +176,17 @@ class Fitted:
             results[i] = self._result(names[i], image, self._refined(image, *answers.pop(0), known))
         return [result for result in results if result is not None]
 
-    def _answers(self, images: list[np.ndarray], known: Known) -> list[tuple[Answer, float]]:
+    def _answers(
+        self, images: list[np.ndarray], known: Known, there: list[Seen] | None = None
+    ) -> list[tuple[Answer, float]]:
         """The answer of the expert on objects for each image, averaged over scales and mirror images, at its own size;
-        and the weight of the expert on textures."""
+        and the weight of the expert on textures. ``there`` holds the cells of images that were looked at before."""
         total: list[Answer | None] = [None] * len(images)
         weights = [0.0] * len(images)
         ways = self.look.ways()
         for scale, mirrored in ways:
             for places in self._batches(images):
-                queries = [self.look.see(images[i], scale, mirrored) for i in places]
+                queries = there or [self.look.see(images[i], scale, mirrored) for i in places]
                 for i, seen, answer in zip(places, queries, self.classifier.answer(queries, known), strict=True):
                     full, before = seen.restore(answer.probability), total[i]
                     if before is None:

@@ -98,6 +98,23 @@ class Look:
         views = (view,) * len(corners)
         return Seen(features, white, valid, views, tuple(corners), (height, width), mirrored)
 
+    def recall(self, size: tuple[int, int], features: Tensor, white: Tensor | None = None) -> Seen:
+        """The look at a whole image whose features were kept.
+
+        Args:
+            size: Height and width of the image.
+            features: [C, h, w] ``see(image).features``.
+            white: [r, h, w] ``see(image).white``; None: the extractor's own whitening computes them again.
+
+        Returns:
+            The same as ``see(image)``, to the bit.
+        """
+        view = self.extractor.view(size, CLEAN.resize, max(self.extractor.stride, self.size))
+        if white is None:
+            assert self.extractor.whitening is not None
+            white = self.extractor.whitening(features)
+        return Seen(features, white, view.valid(), (view,), ((0, 0),), size, False)
+
     def _cells(self, image: np.ndarray, view: View) -> tuple[Tensor, Tensor]:
         features = features_of(self.extractor, image, view, CLEAN.precision)
         return features, whitened(self.extractor, features, view, image)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -26,7 +26,7 @@ from .experts.textures import SMALL
 from .fitted import Fitted
 from .inputs import ImageLike, check_names, load_shots
 from .logistic import make_classifier
-from .look import CLEAN, Look
+from .look import CLEAN, Look, Seen
 
 __all__ = ["Segmenter"]
 
@@ -156,13 +156,20 @@ class Segmenter:
         names, arrays, maps = load_shots(images, {"masks": masks, "boxes": boxes, "scribbles": scribbles}, classes)
         return self.fit_maps(arrays, maps, names)
 
-    def fit_maps(self, images: Sequence[np.ndarray], maps: Sequence[np.ndarray], classes: Sequence[str]) -> Fitted:
+    def fit_maps(
+        self,
+        images: Sequence[np.ndarray],
+        maps: Sequence[np.ndarray],
+        classes: Sequence[str],
+        seen: Callable[[int, Look], Seen] | None = None,
+    ) -> Fitted:
         """Take annotated images as arrays.
 
         Args:
             images: K arrays [H, W, 3] uint8.
             maps: K arrays [H, W] with 0 … N and 255, or soft values of one class.
             classes: Names of the N classes.
+            seen: Gives the cells of image k under a look, if they are kept somewhere; default: they are computed.
 
         Returns:
             The fitted segmenter.
@@ -180,8 +187,9 @@ class Segmenter:
             choice, textures = choose(compare, self.textures, fixed_size=self.size is not None)
         if choice.size is not None:
             look = replace(look, size=choice.size)
-        seen = [Look(look.extractor, look.size).see(image) for image in images]
-        shots, background = shots_of(seen, maps, len(names)), look.extractor.background
+        plain = Look(look.extractor, look.size)
+        cells = [plain.see(image) if seen is None else seen(k, plain) for k, image in enumerate(images)]
+        shots, background = shots_of(cells, maps, len(names)), look.extractor.background
         classifier = make_classifier(choice.logistic, shots, len(names), method, background, self.joint)
         return Fitted(names, look, classifier, self.refinement(choice), self.get_params(), choice, textures)
 

@@ -6,6 +6,7 @@ beyond 255.
 
 from __future__ import annotations
 
+import io
 import tokenize
 import zipfile
 from collections.abc import Mapping
@@ -31,6 +32,7 @@ __all__ = [
     "is_mask",
     "is_two_level",
     "mask_type",
+    "palette_png",
     "read_mask",
     "write_mask",
 ]
@@ -100,6 +102,15 @@ def write_mask(mask: np.ndarray, path: Path, notes: Mapping[str, str] | None = N
         image.putpalette(_PALETTE)
     with atomic(path) as temporary:
         image.save(temporary, pnginfo=texts)
+
+
+def palette_png(mask: np.ndarray) -> bytes:
+    """Return class ids [H, W] uint8 as the bytes of a PNG with VOC's palette, as :func:`write_mask` writes them."""
+    buffer = io.BytesIO()
+    image = Image.fromarray(mask)
+    image.putpalette(_PALETTE)
+    image.save(buffer, "PNG")
+    return buffer.getvalue()
 
 
 def mask_type(largest: int) -> type[np.uint8] | type[np.uint16]:

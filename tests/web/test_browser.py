@@ -1,0 +1,391 @@
+"""The page in a real browser."""
+
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import uvicorn
+from PIL import Image
+
+from repri.data.io.masks import read_mask
+from repri.web.app import build_app
+from repri.web.projects import Projects
+from tests.web.browser import Page, browser_or_skip, chromium, middle_line
+from tests.web.make import strokes
+
+CAT = 8
+"""The class of PASCAL that is annotated; the extractor below has seen no label of it."""
+EXTRACTOR = "default-fold1"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture
+def live(folder, segmenter, tmp_path):
+    """A server in this process, on generated scenes."""
+    browser_or_skip()
+    (folder / "<img src=x onerror=alert(1)>.png").write_bytes((folder / "scene0.png").read_bytes())
+    known = Projects(segmenter, tmp_path / "projects", folder)
+    server = uvicorn.Server(uvicorn.Config(build_app(known), port=0, log_level="error", timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    yield f"http://127.0.0.1:{port}/"
+    server.should_exit = True
+    thread.join(20)
+
+
+class Server:
+    """``repri serve`` as a program of its own."""
+
+    def __init__(self, folder, cache):
+        self.folder, self.cache = folder, cache
+        self.start()
+
+    def start(self):
+        command = [sys.executable, "-m", "repri", "serve", str(self.folder), "--port", "0", "--extractor", EXTRACTOR]
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "REPRI_CACHE": str(self.cache)}
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True)
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith("page"):
+                self.url = line.split()[1]
+                return
+        raise AssertionError("the server did not start")
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.process.stdout.close()
+
+    def get(self, path):
+        with urllib.request.urlopen(f"{self.url}api/projects/folder/{path}") as answer:
+            return answer.read()
+
+    def mask(self, id):
+        return np.asarray(Image.open(io.BytesIO(self.get(f"images/{id}/result.png"))))
+
+
+@pytest.fixture
+def cats(test_data, tmp_path):
+    """30 real images with a cat, and their masks by name."""
+    root, folder = test_data / "data" / "voc5i", tmp_path / "cats"
+    folder.mkdir()
+    truths = {}
+    for stem in json.loads((root / "lists" / "pascal" / "val_class_files_origres.json").read_text())[str(CAT)]:
+        mask = read_mask(root / "SegmentationClassAug" / f"{stem}.png")
+        if (mask == CAT).mean() > 0.08 and set(np.unique(mask)) <= {0, CAT, 255}:
+            shutil.copy(root / "JPEGImages" / f"{stem}.jpg", folder)
+            truths[f"{stem}.jpg"] = mask
+        if len(truths) == 30:
+            return folder, truths
+    raise AssertionError("too few images of cats")
+
+
+def iou(mask, truth, label=1):
+    known = truth != 255
+    inside, cat = (mask == label) & known, truth == CAT
+    return (inside & cat).sum() / max(1, (inside | cat).sum())
+
+
+def test_the_loop_on_real_images(browser, cats, tmp_path, capsys):
+    """Paint, look, correct; undo; reload; a server that is killed loses nothing."""
+    folder, truths = cats
+    server = Server(folder, tmp_path / "cache")
+    try:
+        with Page(browser, server.url) as page:
+            name = max(truths, key=lambda key: (truths[key] == CAT).sum(1).max())
+            ids = {image["name"]: image["id"] for image in page.ask("state.images")}
+            assert len(ids) == 30
+            page.choose(name)
+            page.until("state.progress.seen >= 1")
+            page.stroke(middle_line(truths[name] == CAT))
+            page.page.keyboard.press("0")
+            page.stroke(middle_line(truths[name] == 0))
+            page.settled(90)
+            scores = {key: iou(server.mask(ids[key]), truth) for key, truth in truths.items()}
+            assert scores[name] >= 0.6
+            assert np.median(list(scores.values())) >= 0.6
+            area = page.ask("stage.layers.area(1)")
+            assert area == pytest.approx((server.mask(ids[name]) == 1).mean(), abs=1e-6), "what is drawn is the result"
+
+            worst = min(scores, key=scores.get)
+            page.choose(worst)
+            wrong = server.mask(ids[worst])
+            missed, taken = (truths[worst] == CAT) & (wrong == 0), (truths[worst] == 0) & (wrong == 1)
+            for key, region in (("1", missed), ("0", taken)):
+                page.page.keyboard.press(key)
+                page.stroke(middle_line(region))
+            page.settled(90)
+            corrected = iou(server.mask(ids[worst]), truths[worst])
+            assert corrected > scores[worst]
+
+            before = server.mask(ids[worst])
+            page.page.keyboard.press("Control+z")
+            page.settled(90)
+            assert page.ask("stage.annotation.marks.length") == 1
+            page.page.keyboard.press("Control+Shift+Z")
+            page.settled(90)
+            assert (server.mask(ids[worst]) == before).all(), "redo brings the same result back"
+
+            latency = page.page.inner_text("#status")
+            page.page.keyboard.press("1")
+            x, y = middle_line(truths[worst] == CAT)[0]
+            page.stroke([(x, y), (x + 5, y + 5)])
+            page.until("!stage.annotation.saving && !stage.annotation.dirty")
+            kept = server.get(f"images/{ids[worst]}/annotation")
+            server.kill()  # in the middle of the work
+            server.start()
+            assert server.get(f"images/{ids[worst]}/annotation") == kept
+            page.url = server.url
+            page.open()
+            page.choose(worst)
+            assert page.ask("stage.annotation.marks.length") == 3
+            page.settled(90)
+            assert not [problem for problem in page.problems if "ERR_" not in problem]
+        with capsys.disabled():
+            print(
+                f"\npage: IoU {scores[name]:.2f} on the painted image, "
+                f"median {np.median(list(scores.values())):.2f} of 30; "
+                f"the worst rises from {scores[worst]:.2f} to {corrected:.2f}; {latency}"
+            )
+    finally:
+        server.kill()
+
+
+def test_every_tool(browser, live, scenes):
+    """Brush, box, polygon, eraser, panning, two classes, the proportion, the threshold, accepting, reloading."""
+    with Page(browser, live) as page:
+        keys, mouse = page.page.keyboard, page.page.mouse
+        page.choose("scene0.png")
+        for _ in range(12):
+            keys.press("[")
+        assert page.ask("state.width") == 1
+        keys.press("]")
+        for mark in strokes(scenes[1][0]):
+            keys.press(str(mark.label))
+            page.stroke(mark.points)
+        page.settled()
+        marks = page.ask("stage.annotation.marks")
+        assert [(mark["kind"], mark["label"], mark["width"]) for mark in marks] == [("brush", 1, 2), ("brush", 0, 2)]
+
+        keys.press("Space")
+        keys.down("Space")
+        page.stroke([(10, 10), (30, 30)])
+        keys.up("Space")
+        mouse.move(*page.screen(20, 20))
+        mouse.down(button="middle")
+        mouse.move(*page.screen(25, 25))
+        mouse.up(button="middle")
+        assert len(page.ask("stage.annotation.marks")) == 2, "panning never draws"
+        scale = page.ask("stage.scale")
+        under = page.screen(20, 20)
+        mouse.move(*under)
+        mouse.wheel(0, -300)
+        page.until(f"stage.scale > {scale}")
+        assert page.screen(20, 20) == pytest.approx(under, abs=0.5), "the wheel zooms at the cursor"
+        page.page.click("#fit")
+
+        keys.press("r")
+        page.stroke([(40, 40), (50, 52)])
+        keys.press("p")
+        for x, y in [(5, 40), (15, 40), (15, 50)]:
+            mouse.click(*page.screen(x, y))
+        keys.press("Enter")
+        mouse.click(*page.screen(5, 5))
+        keys.press("Escape")
+        keys.down("Shift")
+        page.stroke([(5, 55), (15, 55), (15, 62), (5, 62)], steps=8)
+        keys.up("Shift")
+        keys.press("b")
+        keys.down("Control")
+        page.stroke([(40, 46), (50, 46)])
+        keys.up("Control")
+        page.settled()
+        kinds = [(mark["kind"], mark["label"]) for mark in page.ask("stage.annotation.marks")[2:]]
+        assert kinds == [("box", 0), ("polygon", 0), ("polygon", 0), ("brush", 255)]
+        assert page.ask("stage.annotation.marks[2].points") == [
+            pytest.approx([40, 40], abs=0.3),
+            pytest.approx([50, 52], abs=0.3),
+        ]
+        for _ in range(4):
+            keys.press("Control+z")
+        page.settled()
+        assert len(page.ask("stage.annotation.marks")) == 2
+
+        told(page)
+        two_classes(page)
+        page.page.click("#accept")
+        page.until("current().accepted")
+        page.page.reload()
+        page.until("stage.image !== null && stage.annotation !== null")
+        assert page.ask("[current().name, current().accepted, state.settings.classes.length]") == [
+            "scene0.png",
+            True,
+            2,
+        ]
+        assert len(page.ask("stage.annotation.marks")) == 3
+        assert page.problems == []
+
+
+def told(page):
+    """The slider of π changes the area as it is asked to; the losses differ; the threshold moves the mask."""
+    page.choose("scene1.png")
+    page.settled()
+    areas = []
+    for place in (0.35, 0.6, 0.85):
+        page.page.locator("#proportion").fill(str(place))
+        page.until("document.querySelector('#proportion-value').textContent.includes('told')")
+        page.page.wait_for_timeout(600)
+        areas.append(page.ask("stage.layers.area(1)"))
+    assert areas[0] < areas[1] < areas[2]
+    assert page.page.locator("#chart-pi svg").count() == 1
+    page.page.click("#proportion-reset")
+    page.until("document.querySelector('#proportion-value').textContent.includes('estimated')")
+    page.page.get_by_label("initial", exact=True).click()
+    page.until("document.querySelector('#chart-loss').textContent.includes('No steps')")
+    page.page.get_by_label("full", exact=True).click()
+    page.until("document.querySelector('#chart-loss svg')")
+    area = page.ask("stage.layers.area(1)")
+    page.page.locator("#threshold").fill("0.9")
+    page.until(f"stage.layers.area(1) < {area}")
+    page.page.locator("#threshold").fill("0.5")
+    page.settled()
+
+
+def two_classes(page):
+    """A second class gets a colour and a mask of its own."""
+    page.choose("scene0.png")
+    page.page.click("#add-class")
+    page.until("state.label === 2 && state.settings.classes.length === 2")
+    name = page.page.get_by_label("Name of class 2")
+    name.fill("<b>bold</b>")
+    name.press("Enter")
+    page.until("state.settings.classes[1].name === '<b>bold</b>'")
+    page.page.keyboard.press("r")
+    page.stroke([(0, 0), (12, 12)])
+    page.settled()
+    assert page.ask("Object.keys(current().result.areas).length") == 2
+    assert page.page.locator("#figures b, .panel b").count() == 0, "names are never HTML"
+
+
+def test_export_and_import_give_equal_masks(browser, live, scenes, tmp_path):
+    with Page(browser, live) as page:
+        page.choose("scene0.png")
+        for mark in strokes(scenes[1][0]):
+            page.page.keyboard.press(str(mark.label))
+            page.stroke(mark.points)
+        page.settled()
+        page.page.click("#export")
+        page.page.get_by_label("COCO").check()
+        with page.page.expect_download() as download:
+            page.page.click("#export-zip")
+        download.value.save_as(tmp_path / "out.zip")
+        page.page.click("#export")
+        page.page.set_input_files("#mask-file", tmp_path / "out.zip")
+        page.until("state.images.every((image) => image.annotated)")
+        page.settled()
+        with zipfile.ZipFile(tmp_path / "out.zip") as packed:
+            for image in page.ask("state.images"):
+                name = image["name"].replace("/", "__").translate({ord(c): "_" for c in '<>:"'})
+                with packed.open(f"masks/{name}") as file:
+                    exported = np.asarray(Image.open(io.BytesIO(file.read())))
+                with urllib.request.urlopen(f"{live}api/projects/folder/images/{image['id']}/annotation.png") as answer:
+                    assert (np.asarray(Image.open(io.BytesIO(answer.read()))) == exported).all()
+        assert page.problems == []
+
+
+def test_with_the_keyboard_alone(browser, live):
+    """Tab to the image, draw with arrow keys, move through the list."""
+    with Page(browser, live) as page:
+        keys = page.page.keyboard
+        for _ in range(60):
+            keys.press("Tab")
+            if page.ask("document.activeElement.id === 'stage'"):
+                break
+        assert page.ask("document.activeElement.id") == "stage"
+        assert page.ask("getComputedStyle(document.activeElement).outlineStyle") != "none"
+        keys.press(".")
+        for _ in range(3):
+            keys.press("ArrowRight")
+        keys.press(".")
+        page.until("stage.annotation.marks.length === 1")
+        assert page.ask("stage.annotation.marks[0].points.length") == 4
+        page.settled()
+        before = page.ask("state.current")
+        keys.press("f")
+        page.until(f"state.current !== '{before}'")
+        keys.press("a")
+        page.until("current().accepted")
+        keys.press("?")
+        assert page.page.locator("#keys-dialog").is_visible()
+        keys.press("Escape")
+        page.page.locator(".cell[tabindex='0']").focus()
+        keys.press("End")
+        keys.press("Enter")
+        page.until("current().name === state.images.at(-1).name")
+        keys.press("n")
+        page.until("state.suggested !== null && state.current === state.suggested")
+        keys.press("w")
+        page.page.wait_for_selector(".toast")
+        assert page.problems == []
+
+
+@pytest.mark.parametrize(("width", "height"), [(360, 740), (2560, 1300)])
+def test_narrow_and_wide_screens(browser, live, width, height):
+    with Page(browser, live, width, height, has_touch=True) as page:
+        assert page.ask("document.documentElement.scrollWidth") <= width
+        for selector in ("#stage", "#tools", "#list", "#accept"):
+            box = page.page.locator(selector).bounding_box()
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= width
+        box = page.page.locator("#stage").bounding_box()
+        assert min(box["width"], box["height"]) > 200
+        page.page.touchscreen.tap(*page.screen(30, 30))
+        page.until("stage.annotation.marks.length === 1")
+        page.settled()
+
+
+def test_names_of_files_are_harmless(browser, live):
+    with Page(browser, live) as page:
+        hostile = "<img src=x onerror=alert(1)>.png"
+        page.choose(hostile)
+        assert page.page.inner_text("#image-name") == hostile
+        assert page.page.locator("img[src='x']").count() == 0
+        assert page.problems == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_serious_barrier(browser, live, scheme):
+    """axe-core, if it is there."""
+    axe = os.environ.get("REPRI_AXE")
+    if not axe:
+        pytest.skip("REPRI_AXE does not name axe.min.js of the npm package axe-core")
+    with Page(browser, live, color_scheme=scheme, reduced_motion="reduce") as page:
+        page.stroke([(20, 20), (40, 30)])
+        page.settled()
+        page.page.evaluate(Path(axe).read_text())
+        for selector in (None, "#keys", "#export"):
+            if selector:
+                page.page.click(selector)
+            found = page.page.evaluate("axe.run()")["violations"]
+            serious = [item for item in found if item["impact"] in ("serious", "critical")]
+            assert [(item["id"], item["nodes"][0]["html"]) for item in serious] == []
+            page.page.keyboard.press("Escape")

@@ -114,7 +114,10 @@ def show_auto(data: Dataset, extractors: Extractors, options) -> None:
         fitted = [s[case.id].fit(case.images, case.masks) for s in (plain, auto)]
         masks = [(f.segment(case.query).mask == 1) & known for f in fitted]
         rows.append([case.id, *((int((m & truth).sum()), int((m | truth).sum())) for m in masks)])
-        chosen += not np.array_equal(*masks)
+        if not np.array_equal(*masks):
+            before, after = (100 * inside / max(union, 1) for inside, union in rows[-1][1:])
+            print(f"{data.classes[case.id]}: IoU {before:.0f} → {after:.0f}. {fitted[1].choice}", flush=True)
+            chosen += 1
     ids = np.array([row[0] for row in rows])
     counts = np.array([row[1:] for row in rows], float)  # [tasks, 2, 2]
 

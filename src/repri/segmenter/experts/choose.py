@@ -47,7 +47,8 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
     sights, single = _sights(compare, fixed_size), len(compare.images) == 1
     pixels = [pixels_of(compare, part, sights) for part in held_out(compare.images, compare.maps, compare.classes)]
     weights = WEIGHTS_OF_ONE if single else WEIGHTS
-    settings = [Setting(weight, sight) for sight in sights for weight in weights] if pixels else []
+    every = [Setting(weight, sight) for sight in sights for weight in weights]
+    settings = [setting for setting in every if pixels and _pays(setting, sights[0])]
     scores = {setting: score(pixels, setting, free=not single) for setting in settings}
     default = Setting(0.0, sights[0])
     best, offsets = best_of(scores, default, FAR if single else FAR_OF_SEVERAL), ()
@@ -66,6 +67,11 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
     least, logistic = compare.least_proportion, best.sight.logistic
     choice = Choice(best.weight, other, limit, compare.better_refine, offsets, least, named, parts, logistic)
     return choice, compare.fitted() if choice.weight else None
+
+
+def _pays(setting: Setting, default: Sight) -> bool:
+    """Whether a setting is worth a comparison: together with textures, prototypes gain nothing from a larger size."""
+    return setting.weight == 0 or setting.sight.logistic or setting.sight == default
 
 
 def _sights(compare: Compare, fixed_size: bool) -> list[Sight]:

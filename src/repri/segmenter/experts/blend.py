@@ -15,7 +15,7 @@ from torch import Tensor
 
 from repri.segmenter.look import Seen
 
-__all__ = ["Choice", "as_logs", "blended", "likeness", "raised", "weight_for"]
+__all__ = ["Choice", "as_logs", "blended", "likeness", "raised", "sameness", "weight_for"]
 
 ALIKE, SOFT = 0.56, 0.03
 """Likeness of a query and the support at which textures have half of their weight, and how soft the change is. Two
@@ -133,7 +133,12 @@ def likeness(query: Seen, support: Sequence[Tensor]) -> float:
     cells = query.white[:, query.valid]
     rows = torch.cat([white.flatten(1) for white in support], 1)
     nearest = (rows.mT @ cells).amax(0).mean()
-    return float(torch.maximum(nearest, cells.mean(1).square().sum()))
+    return max(float(nearest), sameness(query))
+
+
+def sameness(seen: Seen) -> float:
+    """Mean cosine of two cells of an image, from whitened features: large where an image is all of one kind."""
+    return float(seen.white[:, seen.valid].mean(1).square().sum())
 
 
 def weight_for(choice: Choice, query: Seen, support: Sequence[Tensor]) -> float:

@@ -51,7 +51,8 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
     settings = [setting for setting in every if pixels and _pays(setting, sights[0])]
     scores = {setting: score(pixels, setting, free=not single) for setting in settings}
     default = Setting(0.0, sights[0])
-    best, offsets = best_of(scores, default, FAR if single else FAR_OF_SEVERAL), ()
+    far = 0.0 if compare.uniform else FAR if single else FAR_OF_SEVERAL
+    best, offsets = best_of(scores, default, far), ()
     gain = scores[best] - scores[default] if scores else 0.0
     limit = ALIKE - SOFT * min(MOST, max(-MOST, (gain - USUAL) / STEP))
     if not single and scores:

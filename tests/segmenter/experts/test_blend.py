@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from repri.segmenter.experts.blend import FLOOR, Choice, as_logs, blended, likeness, raised, weight_for
+from repri.segmenter.experts.blend import FLOOR, Choice, as_logs, blended, likeness, raised, sameness, weight_for
 from repri.segmenter.look import Seen
 
 
@@ -86,3 +86,11 @@ def test_a_choice_says_what_was_chosen():
     )
     assert str(Choice(scores=scores, parts="each image by the others")).startswith("objects, the default: no setting")
     assert str(Choice(0.0, 592, scores=scores, parts="x")).startswith("objects at 592 pixels: IoU 0.80")
+
+
+def test_sameness_is_the_mean_cosine_of_two_cells():
+    white = directions(0.0, 0.3, 1.2, 2.0)
+    cells = white.flatten(1)
+    assert sameness(seen(white)) == pytest.approx(float((cells.mT @ cells).mean()), abs=1e-6)
+    inside = torch.tensor([[True, True], [False, False]])
+    assert sameness(seen(white, inside)) == pytest.approx((2 + 2 * math.cos(0.3)) / 4, abs=1e-6)

@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 
+from repri import Segmenter
+from repri.data.datasets.examples import EXAMPLES
 from repri.segmenter.experts.choose import choose
-from repri.segmenter.experts.compare import LARGEST
+from repri.segmenter.experts.compare import LARGEST, Compare
+from repri.segmenter.experts.textures import SMALL
 
 from .test_choose import comparison
 from .test_textures import blobs
@@ -22,3 +25,10 @@ def test_large_images_are_reduced_for_the_comparison():
     _, textures = choose(compare, weight=0.5)
     assert textures.scale == pytest.approx(compare.scale, rel=0.01)
     assert comparison([blobs()[0]], [blobs()[1]]).reduced().factor == 1
+
+
+@pytest.mark.parametrize(("name", "uniform"), [("tissue", True), ("people", False)])
+def test_images_that_are_all_of_one_kind(name, uniform):
+    segmenter, (shown,) = Segmenter(), EXAMPLES[name].support()
+    compare = Compare(segmenter._look(), SMALL, [shown.image], [shown.mask], 1, segmenter.inference, True, "none")
+    assert compare.uniform is uniform

@@ -9,7 +9,7 @@ ifneq ($(wildcard ../shared),)
 export REPRI_TEST_DATA ?= $(abspath ../shared)
 endif
 
-.PHONY: demo test lint bench setup clean
+.PHONY: demo test lint bench fuzz chaos setup clean
 demo: setup
 	@$(BIN)/repri demo
 
@@ -24,6 +24,13 @@ lint: setup
 
 bench: setup
 	@for name in inference extractors presets data; do $(BIN)/python benchmarks/$$name.py || exit 1; done
+
+# Ten minutes of damaged files for every parser, and sixty kills at random moments (docs: SECURITY.md).
+fuzz: setup
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.hostile.fuzz 10
+
+chaos: setup
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.hostile.chaos 60
 
 setup: $(VENV)/.installed
 

@@ -164,3 +164,24 @@ def test_parts_may_see_the_image_at_another_size_and_be_projected():
     assert features.shape == (1, 140 + 64, 48, 64)
     assert torch.equal(features[:, :140], load_extractor("lowlevel").extract(image))
     assert joint.widths[0] == 28
+
+
+def test_a_file_does_not_fetch_a_model(tmp_path, monkeypatch):
+    """Somebody else may have written the file: only what is on this computer is loaded."""
+    monkeypatch.delenv("REPRI_FETCH", raising=False)
+    path = tmp_path / "head.safetensors"
+    save_head(path, Head(8, width=4), {"name": "hub:nobody/no-such-model"})
+    with pytest.raises(RepriError, match=r"belongs on hub:nobody/no-such-model, .*set REPRI_FETCH=1 if you trust the"):
+        load_extractor(path)
+
+
+def test_files_that_name_themselves(tmp_path):
+    path, other = tmp_path / "head.safetensors", tmp_path / "x.yaml"
+    for name in (path, other):
+        save_head(path, Head(8, width=4), {"name": str(name)})
+        other.write_text(f"parts: [{{name: {path}}}]")
+        with pytest.raises(RepriError, match="names itself as the extractor that it is made of"):
+            load_extractor(path)
+    other.write_text("parts: [" + "{name: filters}, " * 17 + "]")
+    with pytest.raises(RepriError, match="lists 17 extractors under parts: 16 is the most"):
+        load_extractor(other)

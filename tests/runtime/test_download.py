@@ -7,7 +7,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from repri.runtime.download import fetch
+from repri.runtime.download import fetch, offline, without_fetching
+from repri.runtime.errors import RepriError
 
 CONTENT = os.urandom(3_000_000)
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
@@ -126,3 +127,26 @@ def test_two_fetches_at_once(server, tmp_path):
         paths = list(pool.map(lambda _: fetch(f"{server.url}/file", tmp_path / "w.pth", DIGEST), range(4)))
     assert paths[0].read_bytes() == CONTENT
     assert len(server.ranges) == 1
+
+
+def test_a_server_that_sends_too_much_is_cut_off(tmp_path, monkeypatch):
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_bytes(b"x" * 3_000_000)
+    with pytest.raises(RepriError, match=r"sends more than the 0.001 GB that are expected: it was discarded"):
+        fetch(source.as_uri(), target, "0" * 64, size=1_000_000)
+    monkeypatch.setenv("REPRI_MAX_DOWNLOAD_GB", "0.002")
+    with pytest.raises(RepriError, match=r"sends more than the 0.002 GB .*REPRI_MAX_DOWNLOAD_GB is the limit"):
+        fetch(source.as_uri(), target, "0" * 64)
+    assert not target.exists()
+    assert not target.with_name("target.part").exists()
+
+
+def test_files_do_not_fetch_unless_it_is_allowed(monkeypatch):
+    monkeypatch.delenv("REPRI_OFFLINE", raising=False)
+    assert not offline()
+    with without_fetching():
+        assert offline()
+    assert not offline()
+    monkeypatch.setenv("REPRI_FETCH", "1")
+    with without_fetching():
+        assert not offline()

@@ -68,6 +68,7 @@ def plot_training(folder: Path) -> Path:
         raise RepriError(f"{folder} is not a run of `repri train`: {error}.") from None
     if not rows or not {"epoch", "loss", "base_miou"} <= rows[0].keys():
         raise RepriError(f"{path} is not a log of `repri train`.")
+    _check_rows(rows, path)
     if not rows[0]["loss"]:
         raise RepriError(f"{folder} was computed in one pass (a discriminant), so there is no curve to draw.")
     figure = _figure(7, 2.6)
@@ -86,6 +87,17 @@ def plot_training(folder: Path) -> Path:
     with atomic(folder / "log.png") as temporary:
         figure.savefig(temporary)
     return folder / "log.png"
+
+
+def _check_rows(rows: list[dict[str, Any]], path: Path) -> None:
+    """Every value of a log that is drawn must be a number."""
+    for number, row in enumerate(rows, 2):
+        try:
+            int(row["epoch"])
+            for name in ("loss", "base_miou", "teacher_cosine"):
+                float(row.get(name) or 0)
+        except (TypeError, ValueError):
+            raise RepriError(f"{path}, line {number}, is not a line of a log of `repri train`.") from None
 
 
 def _figure(width: float, height: float) -> Any:

@@ -25,6 +25,8 @@ Resize = Literal["aspect", "square", "letterbox"]
 """How an image becomes the network's input; :mod:`repri.protocols` explains each."""
 Size = tuple[int, int]
 """Height and width."""
+MOST = 16_384
+"""Largest size in pixels; a larger input would fill the memory."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,8 @@ def resized(original: Size, resize: Resize, size: int, multiple: int | None, squ
     step = multiple or (8 if resize == "letterbox" else 1)
     if min(original) < 1 or size < step:
         raise RepriError(f"An image of {original[1]}×{original[0]} pixels cannot be resized to {size} pixels.")
+    if size > MOST:
+        raise RepriError(f"Images cannot be resized to {size} pixels: the size must be at most {MOST}.")
     longest = max(original)
     if resize == "square":
         sides = [size, size]

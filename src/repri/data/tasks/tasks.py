@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -27,6 +27,8 @@ Sampling = Literal["queries", "classes"]
 of the tested classes in each is drawn evenly. ``classes``: a class is drawn evenly, and then a query that shows it.
 """
 FORMAT = "repri-tasks-1"
+MOST_TASKS = 5_000_000
+"""Tasks of a list, which is held in memory."""
 StoredTask = TypedDict("StoredTask", {"class": int, "query": str, "support": list[str]})
 """A task in a file."""
 
@@ -122,13 +124,15 @@ def sample_tasks(
     """
     if shots < 1 or tasks < 1 or runs < 1:
         raise RepriError(f"shots, tasks and runs must be at least 1, got {shots}, {tasks} and {runs}")
+    if tasks * runs > MOST_TASKS:
+        raise RepriError(f"{runs} runs of {tasks} tasks are more than {MOST_TASKS:,} tasks: draw fewer")
     index = class_index(dataset) if index is None else index
     lists = class_lists(dataset, index)
     if not classes:
         raise RepriError(f"{dataset.name}: give at least one class to draw tasks of")
     for id in classes:
         _check_class(dataset, id, len(lists.get(id, ())), shots, index.min_pixels)
-    chosen, streams = tuple(classes), [random.Random(f"{seed}/{i}") for i in range(tasks * runs)]
+    chosen, streams = tuple(classes), (random.Random(f"{seed}/{i}") for i in range(tasks * runs))
     if sampling == "queries":
         flat = _by_query(dataset, index, lists, chosen, streams)
     elif sampling == "classes":
@@ -160,28 +164,24 @@ Drawn = tuple[int, str, random.Random]
 
 
 def _by_query(
-    dataset: Dataset, index: ClassIndex, lists: Lists, classes: tuple[int, ...], streams: list[random.Random]
-) -> list[Drawn]:
+    dataset: Dataset, index: ClassIndex, lists: Lists, classes: tuple[int, ...], streams: Iterable[random.Random]
+) -> Iterator[Drawn]:
     """Take the query images in their order, and draw one of the classes in each."""
     members = {c: set(lists[c]) for c in classes}
     queries = [sample.id for sample in dataset.samples if any(sample.id in members[c] for c in classes)]
-    drawn = []
     for i, stream in enumerate(streams):
         query = queries[i % len(queries)]
         # The number of pixels decides which images are queries, not which class of a query is drawn.
         present = [c for c in classes if index.of(c)[dataset.position[query]] > 0]
         present = present or [c for c in classes if query in members[c]]  # a reduced mask may have lost it
-        drawn.append((present[_below(stream, len(present))], query, stream))
-    return drawn
+        yield present[_below(stream, len(present))], query, stream
 
 
-def _by_class(lists: Lists, classes: tuple[int, ...], streams: list[random.Random]) -> list[Drawn]:
+def _by_class(lists: Lists, classes: tuple[int, ...], streams: Iterable[random.Random]) -> Iterator[Drawn]:
     """Draw a class, and then one of its images as the query."""
-    drawn = []
     for stream in streams:
         chosen = classes[_below(stream, len(classes))]
-        drawn.append((chosen, lists[chosen][_below(stream, len(lists[chosen]))], stream))
-    return drawn
+        yield chosen, lists[chosen][_below(stream, len(lists[chosen]))], stream
 
 
 def _with_support(class_id: int, query: str, pool: Sequence[str], shots: int, stream: random.Random) -> Task:

@@ -73,6 +73,14 @@ def test_objects_without_a_prompt_stay(model):
     assert all((new > 0.5)[r * 25 + 4 : r * 25 + 8, c * 40 + 4 : c * 40 + 8].all() for r in range(4) for c in range(5))
 
 
+def test_large_images_take_little_longer(model):
+    image, mask = (np.repeat(np.repeat(array, 15, 0), 15, 1) for array in two_squares())
+    p = torch.full(mask.shape, 0.02)
+    p[180:360, 180:360], p[930:1200, 1260:1500] = 0.9, 0.8
+    new, _ = region_map(model, model.encode(image), p)
+    assert iou((new > 0.5).numpy(), mask == 1) > 0.85
+
+
 def test_names(tmp_path, monkeypatch):
     monkeypatch.setenv("REPRI_CACHE", str(tmp_path))
     with pytest.raises(RepriError, match="run repri weights get sam2-tiny"):

@@ -20,6 +20,8 @@ __all__ = ["RegionRefiner"]
 
 PEAKS, APART, HIGH = 6, 0.12, 0.3
 """Most peaks of a map, their least distance as a fraction of the longer side, and the least probability of a peak."""
+LARGEST = 512
+"""Longest side of a map in which peaks are looked for."""
 SEEN = 0.5
 """A map that is nowhere above this shows nothing, and stays as it is."""
 TRUST = 0.7
@@ -94,8 +96,12 @@ def region_map(model: RegionModel, embedding: Embedding, p: Tensor) -> tuple[Ten
     from .choose import merged, untouched
     from .prompts import peaks
 
-    places = peaks(p, PEAKS, APART, HIGH)
-    found = model.masks(embedding, points=places.flip(-1)[:, None] + 0.5)
+    factor = min(1.0, LARGEST / max(p.shape))
+    small = [max(1, round(side * factor)) for side in p.shape]
+    reduced = p if factor == 1 else F.interpolate(p[None, None], small, mode="area")[0, 0]
+    scale = torch.tensor([p.shape[1] / small[1], p.shape[0] / small[0]])
+    places = peaks(reduced, PEAKS, APART, HIGH)
+    found = model.masks(embedding, points=((places.flip(-1) + 0.5) * scale)[:, None])
     logits = found.logits.flatten(0, 1)  # [C, h, w]
     coarse = F.interpolate(p[None, None], logits.shape[-2:], mode="area")[0, 0]
     chosen = merged((logits > 0).float(), coarse)

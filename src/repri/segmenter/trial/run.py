@@ -42,6 +42,7 @@ RISE = 0.02
 """Rise of the IoU from which on more annotation is worth it."""
 PARAMS: Mapping[str, Mapping[str, Any]] = {
     "auto": {},
+    "regions": {"refine": "regions"},
     "auto-ce": {"method": "ce"},
     "auto-ce_h": {"method": "ce_h"},
     "default": {"auto": False},

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from repri.data.datasets.scenes import make_task
-from repri.experiments.demo import photographs
 
 from .project import Project
 from .record import png
 
-__all__ = ["add_examples"]
+__all__ = ["add_examples", "photographs"]
 
-SCENES = (0, 12)
-"""Seed and number of the generated scenes."""
+PLACES = ("experiments/photos/*.jpg", "data/datasets/bundled/*/*/images/*.jpg")
+"""Where photographs lie in the package."""
+SCENES, SIDE = 8, 192
+"""Number of the generated scenes, and their height and width."""
+
+
+def photographs() -> list[Path]:
+    """The photographs that come with the package."""
+    root = Path(__file__).parents[1]
+    return sorted(path for place in PLACES for path in root.glob(place))
 
 
 def add_examples(project: Project) -> int:
-    """Add the photographs of the demo, and generated scenes that show one texture; returns their number."""
-    images: dict[str, np.ndarray] = {}
-    for pair in photographs():
-        for item in pair:
-            if not any(item.image.shape == other.shape and (item.image == other).all() for other in images.values()):
-                images[f"photograph {len(images) + 1}.png"] = item.image
-    seed, count = SCENES
-    task = make_task(seed, shots=count - 1)
+    """Add the photographs of the package, and generated scenes that show one texture; returns their number."""
+    files = photographs()
+    for path in files:
+        project.add(path.name, path.read_bytes())
+    task = make_task(0, shots=SCENES - 1, size=SIDE)
     for n, scene in enumerate([*task.support, task.query], 1):
-        images[f"scene {n:02}.png"] = (scene.movedim(0, -1) * 255).round().byte().numpy()
-    for name, image in images.items():
-        project.add(name, png(np.ascontiguousarray(image)))
-    return len(images)
+        image = (scene.movedim(0, -1) * 255).round().byte().numpy()
+        project.add(f"scene {n}.png", png(np.ascontiguousarray(image)))
+    return len(files) + SCENES

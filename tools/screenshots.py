@@ -20,6 +20,8 @@ from typing import Any
 
 from PIL import Image, ImageOps
 
+from repri.runtime.files import atomic
+
 BROWSER = shutil.which("chromium") or "/usr/bin/chromium"
 ARGUMENTS = ["--no-sandbox", "--headless", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
 WIDE, NARROW = (1360, 850), (390, 844)
@@ -82,11 +84,14 @@ class Film:
     def save(self, path: Path) -> None:
         for quality in (80, 65, 50, 35):
             first, *rest = self.frames
-            options = {"duration": self.times, "loop": 0, "quality": quality, "method": 6}
-            first.save(path, save_all=True, append_images=rest, **options)
-            if path.stat().st_size <= LARGEST:
+            options = {"duration": self.times, "loop": 0, "quality": quality, "method": 4}
+            content = io.BytesIO()
+            first.save(content, "WEBP", save_all=True, append_images=rest, **options)
+            if len(content.getvalue()) <= LARGEST:
+                with atomic(path) as temporary:
+                    temporary.write_bytes(content.getvalue())
                 return
-        raise SystemExit(f"{path} has {path.stat().st_size:,} bytes, the limit is {LARGEST:,}")
+        raise SystemExit(f"{path} would have more than {LARGEST:,} bytes")
 
 
 def places(page: Any, points: list[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -112,7 +117,7 @@ def stroke(page: Any, points: list[tuple[float, float]], film: Film | None = Non
 
 
 def settled(page: Any, full: bool = False) -> None:
-    """Wait until all images are segmented, and with ``full`` until the support has chosen its settings."""
+    """Wait until all images are segmented, and with ``full`` a minute longer for the chosen settings."""
     wanted = "state.progress.stage === 'full' && " if full else ""
     for _ in range(300):
         page.wait_for_timeout(200)
@@ -124,7 +129,8 @@ def settled(page: Any, full: bool = False) -> None:
         if done:
             page.wait_for_timeout(900)
             return
-    raise SystemExit("the results never came")
+    if not full:
+        raise SystemExit("the results never came")
 
 
 def shoot(browser: Any, url: str, output: Path, strokes: dict[str, list[list[tuple[float, float]]]]) -> None:

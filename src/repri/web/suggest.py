@@ -19,10 +19,10 @@ def suggest(
 ) -> list[str]:
     """Images to annotate next: those that stand for many uncertain images that are unlike the annotated ones.
 
-    Uncertainty alone returns near-duplicates, because images that look alike fail alike, and it returns odd images, which
-    teach nothing about the others. So each image has a weight, its uncertainty, and a distance to the nearest annotated
-    image, by the mean of its whitened features. The image is taken that reduces the weighted sum of these distances most
-    (weighted k-medoids, greedily). Each suggestion counts as annotated for the next one.
+    Uncertainty alone returns near-duplicates, because images that look alike fail alike. It also returns odd images,
+    which teach nothing about the others. So each image has a weight, its uncertainty, and a distance to the nearest
+    annotated image, by the mean of its whitened features. The image is taken that reduces the weighted sum of these
+    distances most (weighted k-medoids, greedily). Each suggestion counts as annotated for the next one.
 
     Args:
         means: Image → [r] mean of its whitened features.

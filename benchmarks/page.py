@@ -2,6 +2,10 @@
 milliseconds from a stroke to its result, and memory of the server and the browser.
 
     python benchmarks/page.py --images FOLDER [--count 2000] [--strokes 12]
+    python benchmarks/page.py --images FOLDER --processor
+
+`--processor` needs no browser. It prints the processor time from a stroke to the result of its image, which depends
+little on what else the machine does.
 
 It needs Debian's chromium and playwright. The images are linked into a temporary folder.
 """
@@ -19,6 +23,9 @@ import time
 import urllib.request
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import torch
 
 from repri.data.io.images import list_images
 
@@ -92,14 +99,49 @@ def measure(page: Any, url: str, strokes: int) -> None:
     print(f"memory of the page's JavaScript {heap:6.0f} MB")
 
 
-def main() -> None:
-    from playwright.sync_api import sync_playwright
+def processor_time(folder: Path, strokes: int) -> None:
+    """Draw on three images in turn, and print the processor time of saving, the fit and the image drawn on."""
+    from repri import Segmenter
+    from repri.web.marks import Annotation, Mark
+    from repri.web.project import Project
+    from repri.web.session import Session
 
+    torch.set_num_threads(1)
+    session = Session(Project(folder), Segmenter())
+    print("| annotated images | stroke to result, processor time |\n|---|---|")
+    for shots, id in enumerate(list(session.project.images)[:3], 1):
+        session.watch(id, [])
+        session.cells.get(id, session.look)
+        spent = []
+        for n in range(strokes):
+            before = session.project.annotation(id)
+            points = [(100.0 + 5 * n, 100.0 + 3 * n), (160.0 + 5 * n, 120.0 + 3 * n)]
+            mark = Mark(kind="brush", label=1 - n % 2, width=12, points=points)
+            start = time.process_time()
+            session.annotate(id, Annotation(marks=[*before.marks, mark], revision=before.revision))
+            for _ in range(2):  # the fit, then the current image
+                step = session.next_step()
+                assert step is not None
+                step()
+            spent.append(1000 * (time.process_time() - start))
+        print(f"| {shots} | {np.median(spent):.0f} ms |", flush=True)
+
+
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", type=Path, required=True, help="folder of images")
     parser.add_argument("--count", type=int, default=2000, help="number of images")
     parser.add_argument("--strokes", type=int, default=12, help="number of strokes")
+    parser.add_argument("--processor", action="store_true", help="only the processor time, without a browser")
     args = parser.parse_args()
+    if args.processor:
+        with tempfile.TemporaryDirectory() as place:
+            for path in list_images(args.images)[:3]:
+                shutil.copyfile(path, Path(place) / path.name)
+            processor_time(Path(place), args.strokes)
+        return
+    from playwright.sync_api import sync_playwright
+
     with tempfile.TemporaryDirectory() as place, sync_playwright() as playwright:
         folder = Path(place) / "images"
         folder.mkdir()

@@ -168,11 +168,11 @@ class Session:
                 return None  # somebody has drawn in the meantime
             self.fit = replace(fit, stage="full", fitted=fitted)
             choice = fitted.choice
-            if not (choice.weight or choice.size or choice.refine or choice.offsets):  # the quick results stay
-                for id, record in self.records.items():
-                    if record.version == version:
-                        self.records[id] = replace(record, stage="full")
-        self._tell_fit()
+            same = not (choice.weight or choice.size or choice.refine or choice.offsets)  # the quick results stay
+            for id, record in self.records.items() if same else ():
+                if record.version == version:
+                    self.records[id] = replace(record, stage="full")
+        self._tell_fit(same)
         self.wake()
         return None
 
@@ -253,8 +253,9 @@ class Session:
     def _kept(self, support: Support) -> Callable[[int, Look], Any]:
         return lambda place, look: self.cells.get(support.ids[place], look)
 
-    def _tell_fit(self) -> None:
-        self.events.publish("fit", **self.progress())
+    def _tell_fit(self, same: bool = False) -> None:
+        """Tell pages about the new fit, and whether its results are those that are there."""
+        self.events.publish("fit", same=same, **self.progress())
 
     def _try(self, id: str, step: Callable[[str], None]) -> None:
         """An image that cannot be used is left out, and the page says why."""

@@ -10,15 +10,19 @@ from torch import Tensor
 
 __all__ = ["suggest"]
 
+MOST = 2000
+"""Images that a suggestion is compared with; of more images, every n-th."""
+
 
 def suggest(
     means: Mapping[str, Tensor], uncertainty: Mapping[str, float], annotated: Collection[str], count: int = 1
 ) -> list[str]:
-    """Images to annotate next: uncertain ones that are unlike those that were annotated, and unlike each other.
+    """Images to annotate next: those that stand for many uncertain images that are unlike the annotated ones.
 
-    Uncertainty alone returns near-duplicates, because images that look alike fail alike. So each image is worth its
-    uncertainty times its distance to the nearest annotated image, by the mean of its whitened features (weighted
-    k-centre). Each suggestion counts as annotated for the next one.
+    Uncertainty alone returns near-duplicates, because images that look alike fail alike. It also returns odd images,
+    which teach nothing about the others. So each image has a weight, its uncertainty, and a distance to the nearest
+    annotated image, by the mean of its whitened features. The image is taken that reduces the weighted sum of these
+    distances most (weighted k-medoids, greedily). Each suggestion counts as annotated for the next one.
 
     Args:
         means: Image → [r] mean of its whitened features.
@@ -34,25 +38,23 @@ def suggest(
         >>> suggest(means, {"b": 0.9, "c": 0.5}, ["a"], 2)
         ['c', 'b']
     """
-    open_ = [id for id in means if id not in annotated]
-    if not open_:
+    left = [id for id in means if id not in annotated]
+    if not left:
         return []
-    rows = F.normalize(torch.stack([means[id] for id in open_]).float(), dim=1)
-    doubt = torch.tensor([uncertainty.get(id, 0.5) for id in open_]).clamp_min(1e-3)
+    rows = F.normalize(torch.stack([means[id] for id in left]).float(), dim=1)
+    step = -(-len(left) // MOST)
+    others, weight = rows[::step], torch.tensor([uncertainty.get(id, 0.5) for id in left[::step]]).clamp_min(1e-3)
+    distance = (1 - rows @ others.T).clamp_min(0)  # [M, m]
     known = [means[id] for id in annotated if id in means]
+    nearest = torch.full((len(others),), 2.0)
     if known:
-        distance = _distance(rows, F.normalize(torch.stack(known).float(), dim=1))
-    else:  # the first one stands for most of the others
-        distance = 1 / _distance(rows, F.normalize(rows.mean(0, keepdim=True), dim=1)).clamp_min(1e-3)
+        nearest = (1 - F.normalize(torch.stack(known).float(), dim=1) @ others.T).clamp_min(0).amin(0)
+    open_ = torch.ones(len(left), dtype=torch.bool)
     chosen: list[str] = []
-    for _ in range(min(count, len(open_))):
-        place = int((doubt * distance).argmax())
-        chosen.append(open_[place])
-        distance = torch.minimum(distance, _distance(rows, rows[place : place + 1]))
-        doubt[place] = 0
+    for _ in range(min(count, len(left))):
+        gain = ((nearest - distance).clamp_min(0) * weight).sum(1)
+        place = int(torch.where(open_, gain, -1.0).argmax())
+        chosen.append(left[place])
+        nearest = torch.minimum(nearest, distance[place])
+        open_[place] = False
     return chosen
-
-
-def _distance(rows: Tensor, others: Tensor) -> Tensor:
-    """[M] 1 − the largest cosine of each row [M, r] with the others [n, r]."""
-    return (1 - (rows @ others.T).amax(1)).clamp_min(0)

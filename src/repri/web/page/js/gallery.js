@@ -116,7 +116,7 @@ export function refresh(id) {
   if (image.problem) badges.push(make("span", { className: "bad" }, "cannot be read"));
   if (image.annotated) badges.push(make("span", {}, "annotated"));
   if (image.accepted) badges.push(make("span", { className: "ok" }, "accepted"));
-  if (id === state.suggested) badges.push(make("span", { className: "hint" }, "next"));
+  if (id === state.suggested) badges.push(make("span", { className: "soon" }, "next"));
   cell.querySelector(".badge").replaceChildren(...badges);
   overlay(cell, image);
 }

@@ -45,7 +45,12 @@ async function openProject(id) {
     state.settings = settings;
     emit("settings");
   });
-  hear("fit", (progress) => showProgress(progress));
+  hear("fit", ({ same, ...progress }) => {
+    for (const { result } of same ? state.images : []) {
+      if (result?.version === progress.version) result.stage = progress.stage;
+    }
+    showProgress(progress);
+  });
   hear("progress", (progress) => showProgress(progress));
   hear("problem", ({ sentence }) => toast(sentence));
   hear("images", readProject);

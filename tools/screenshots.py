@@ -43,17 +43,15 @@ STROKES: dict[str, list[list[tuple[float, float]]]] = {
 
 def draw_views(folder: Path) -> None:
     """Write the images of the project."""
-    from repri.web.examples import photographs
+    from repri.data.datasets.examples import EXAMPLES
 
     folder.mkdir()
-    files = {path.stem: path for path in photographs()}
+    people = {item.name: item.image for item in (*EXAMPLES["people"].support(), *EXAMPLES["people"].queries())}
     for view, (left, top, right, bottom) in VIEWS.items():
         for n, name in enumerate(PEOPLE, 1):
-            with Image.open(files[name]) as image:
-                width, height = image.size
-                part = image.crop(
-                    (round(left * width), round(top * height), round(right * width), round(bottom * height))
-                )
+            image = Image.fromarray(people[name])
+            width, height = image.size
+            part = image.crop((round(left * width), round(top * height), round(right * width), round(bottom * height)))
             part = ImageOps.mirror(part) if view in "bd" else part
             part.save(folder / f"{view}{n} {name}.jpg", quality=92)
 

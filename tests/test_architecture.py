@@ -31,7 +31,18 @@ ALLOWED = {
         "refine",
         "regions",
     },
-    "web": {"segmenter", "features", "inference", "data", "models", "refine", "protocols", "methods", "experiments"},
+    "web": {
+        "segmenter",
+        "features",
+        "inference",
+        "data",
+        "models",
+        "refine",
+        "regions",
+        "protocols",
+        "methods",
+        "experiments",
+    },
 }
 """Folder → folders that it may import, besides ``runtime``, which everybody may."""
 EVERYTHING = {"cli", "__main__", "__init__"}

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Path
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from .export import Format
+from .marks import Coordinate
 from .paper import Loss
 from .settings import ProjectSettings
 
@@ -21,6 +22,7 @@ __all__ = [
     "Problem",
     "ProjectAnswer",
     "ProjectId",
+    "RegionRequest",
     "Result",
     "Solution",
     "SolveRequest",
@@ -112,6 +114,20 @@ class WatchRequest(Strict):
 
     current: Id | None = None
     visible: Annotated[list[Id], Field(max_length=500)] = []
+
+
+class RegionRequest(Strict):
+    """Where an object is: clicks on it, or two opposite corners of a box around it; coordinates as those of marks."""
+
+    label: Annotated[int, Field(ge=0, le=255)] = 1
+    points: Annotated[list[tuple[Coordinate, Coordinate]], Field(max_length=100)] = []
+    box: tuple[tuple[Coordinate, Coordinate], tuple[Coordinate, Coordinate]] | None = None
+
+    @model_validator(mode="after")
+    def _has_a_place(self) -> RegionRequest:
+        if not self.points and self.box is None:
+            raise ValueError("a region needs a point or a box")
+        return self
 
 
 class SolveRequest(Strict):

@@ -119,9 +119,9 @@ def raised(probability: Tensor, least: float) -> Tensor:
 def likeness(query: Seen, support: Sequence[Tensor]) -> float:
     """How much the textures of a query are those of the support.
 
-    It is the larger of two numbers, both from whitened features of the large cells: the mean over the query's cells of
-    the largest cosine with a cell of the support; and the mean cosine of two cells of the query, which is large where
-    an image is all of one kind, as under a microscope, and small in photographs.
+    It is the larger of two numbers, both from whitened features of the large cells. The first is the mean over the
+    query's cells of the largest cosine with a cell of the support. The second is large where the query and the
+    support are images that are each all of one kind, as under a microscope: the smaller :func:`sameness` of the two.
 
     Args:
         query: The large cells of the query.
@@ -131,14 +131,14 @@ def likeness(query: Seen, support: Sequence[Tensor]) -> float:
         A number of at most 1.
     """
     cells = query.white[:, query.valid]
-    rows = torch.cat([white.flatten(1) for white in support], 1)
-    nearest = (rows.mT @ cells).amax(0).mean()
-    return max(float(nearest), sameness(query))
+    rows = [white.flatten(1) for white in support]
+    nearest = float((torch.cat(rows, 1).mT @ cells).amax(0).mean())
+    return max(nearest, min(sameness(cells), sum(map(sameness, rows)) / len(rows)))
 
 
-def sameness(seen: Seen) -> float:
-    """Mean cosine of two cells of an image, from whitened features: large where an image is all of one kind."""
-    return float(seen.white[:, seen.valid].mean(1).square().sum())
+def sameness(cells: Tensor) -> float:
+    """Mean cosine of two cells of an image [r, M], from whitened features: large where it is all of one kind."""
+    return float(cells.mean(1).square().sum())
 
 
 def weight_for(choice: Choice, query: Seen, support: Sequence[Tensor]) -> float:

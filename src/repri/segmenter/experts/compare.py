@@ -128,7 +128,8 @@ class Compare:
     @cached_property
     def uniform(self) -> bool:
         """Whether the images of the support are each all of one kind, as under a microscope or on a surface."""
-        return float(np.median([sameness(self.seen(k, self.look.size)) for k in range(len(self.images))])) > UNIFORM
+        cells = [self.seen(k, self.look.size) for k in range(len(self.images))]
+        return float(np.median([sameness(seen.white[:, seen.valid]) for seen in cells])) > UNIFORM
 
     @property
     def better_refine(self) -> str | None:

@@ -12,10 +12,11 @@ from PIL import Image
 from repri.data.io.coco import encode
 from repri.data.io.masks import palette_png
 from repri.web.limits import Refused
-from repri.web.marks import Annotation, label_map
+from repri.web.marks import Annotation, Mark, label_map
 from repri.web.paper import layers, solve
 from repri.web.record import png
-from repri.web.schemas import ImageEntry, ImageId, ResultWithMask, Solution, SolveRequest
+from repri.web.regions import region_of
+from repri.web.schemas import ImageEntry, ImageId, RegionRequest, ResultWithMask, Solution, SolveRequest
 
 from .common import PROBLEMS, InProject, computed
 
@@ -118,6 +119,13 @@ def small_png(session: InProject, image: ImageId) -> Response:
         raise Refused(404, "This image has no result yet.")
     step = max(1, round(max(mask.shape) / SMALL))
     return _png(png(np.ascontiguousarray(mask[::step, ::step])))
+
+
+@router.post("/{image}/region")
+async def region(session: InProject, image: ImageId, wanted: RegionRequest, request: Request) -> Mark:
+    """The region of a click or of a box, as a mark that can be added to the annotation; nothing is changed."""
+    pixels = session.pixels(image)
+    return await computed(request, lambda: region_of(pixels, wanted.points, wanted.box, wanted.label))
 
 
 @router.post("/{image}/solve")

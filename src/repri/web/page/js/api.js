@@ -81,6 +81,10 @@ export class ProjectApi {
     return (await ask(this.image(id, "annotation"), sending("PUT", annotation))).json();
   }
 
+  async region(id, content) {
+    return (await ask(this.image(id, "region"), sending("POST", content))).json();
+  }
+
   async layers(id, label, signal) {
     return (await ask(`${this.image(id, "layers.png")}?label=${label}`, { signal })).blob();
   }

@@ -16,7 +16,6 @@ import { setTool, setWidth } from "./tools.js";
 let source = null; // EventSource
 let loading = null; // AbortController of the layers
 let latency = null;
-let wand = null; // why there is no magic wand
 const annotations = new Map(); // id → Annotation, so that undo lasts as long as the page
 
 async function openProject(id) {
@@ -240,7 +239,8 @@ on("redo", () => stage.annotation?.redo());
 on("reload", readProject);
 on("reload-layers", loadLayers);
 on("label", () => state.view.heat && loadLayers());
-on("no-wand", () => toast(wand ?? "There is no magic wand."));
+on("wand-failed", toast);
+on("wand", (waiting) => byId("stage").classList.toggle("waiting", waiting));
 on("create", async ({ examples, done }) => {
   try {
     const project = await createProject({ name: examples ? "Examples" : "New project", examples });
@@ -274,9 +274,10 @@ async function begin() {
   setTool("brush");
   setWidth(16);
   const server = await about();
-  wand = server.regions;
+  state.noWand = server.regions;
   const button = document.querySelector('[data-tool="wand"]');
-  if (wand) button.title = `Magic wand (W). ${wand}`;
+  button.title = `Magic wand (W). ${state.noWand ?? "Click on an object, or drag a box around it."}`;
+  button.setAttribute("aria-disabled", String(state.noWand !== null));
   const wanted = location.hash.slice(1).split("/")[0];
   for (const id of [wanted, server.folder ? "folder" : localStorage.getItem("repri-project")]) {
     if (!/^(folder|[0-9a-f]{32})$/.test(id ?? "")) continue;

@@ -12,6 +12,7 @@ export const state = {
   suggested: null, // id
   progress: {},
   tool: "brush",
+  noWand: null, // why there is no magic wand
   label: 1, // 0 background, 1 … N classes
   width: 16,
   view: { opacity: 0.5, mask: true, contour: true, heat: false, marks: true },

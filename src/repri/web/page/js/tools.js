@@ -27,8 +27,8 @@ export function press(place, { erase = false, freehand = false } = {}) {
   if (tool === "brush" || tool === "eraser") {
     const label = erase || tool === "eraser" ? ERASE : state.label;
     stage.draft = { kind: "brush", label, width: state.width, points: [place] };
-  } else if (tool === "box") {
-    stage.draft = { kind: "box", label: state.label, points: [place, place] };
+  } else if (tool === "box" || tool === "wand") {
+    stage.draft = { kind: "box", label: state.label, points: [place, place], wand: tool === "wand" };
   } else if (tool === "polygon") {
     if (stage.draft?.kind === "polygon") stage.draft.points.push(place);
     else stage.draft = { kind: "polygon", label: state.label, points: [place], open: true };
@@ -64,9 +64,27 @@ export function lift() {
     return;
   }
   stage.draft = null;
+  if (draft.wand) return wave(draft);
   const [[x0, y0], [x1, y1]] = draft.kind === "box" ? draft.points : [[0, 0], [9, 9]];
   if (Math.abs(x1 - x0) >= 1 && Math.abs(y1 - y0) >= 1) keep(draft);
   redraw();
+}
+
+/** The magic wand: a click means the object below it, a box the object inside it. */
+async function wave(draft) {
+  redraw();
+  const [[x0, y0], [x1, y1]] = draft.points;
+  const dragged = Math.min(Math.abs(x1 - x0), Math.abs(y1 - y0)) * stage.scale > 4;
+  const annotation = stage.annotation;
+  const content = dragged ? { label: draft.label, box: draft.points } : { label: draft.label, points: [draft.points[0]] };
+  emit("wand", true);
+  try {
+    const { kind, label, counts } = await state.api.region(annotation.id, content);
+    annotation.add({ kind, label, points: [], counts });
+  } catch (error) {
+    emit("wand-failed", error.message);
+  }
+  emit("wand", false);
 }
 
 export function finishPolygon() {
@@ -92,7 +110,7 @@ function keep(draft) {
 }
 
 export function setTool(tool) {
-  if (tool === "wand") return emit("no-wand");
+  if (tool === "wand" && state.noWand) return emit("wand-failed", state.noWand);
   if (tool !== state.tool) cancelDraft();
   state.tool = tool;
   canvas.classList.toggle("grab", tool === "pan");

@@ -16,7 +16,7 @@ def print_result(result: dict[str, Any]) -> None:
     console = Console()
     table = Table(title=escape(_title(result)), title_justify="left")
     borders = "boundary_f" in result
-    for name in ("", "mIoU", "95 % interval", "std of runs", "FB-IoU", *["boundary F"] * borders, "|δ| of π"):
+    for name in ("", "mIoU", "95 % interval", "std of runs", "FB-IoU", *["border F"] * borders, "|δ| of π"):
         table.add_column(name, justify="left" if not name else "right")
     rows = [(f"fold {fold}", values) for fold, values in result["per_fold"].items()]
     for name, values in [*rows, ("mean", result)]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from repri.data.io.masks import check_same_size, read_mask, write_mask
+from repri.data.io.masks import check_same_size, palette_png, read_mask, write_mask
 from repri.runtime.errors import RepriError
 
 
@@ -99,3 +99,11 @@ def test_notes_are_kept_in_the_file(tmp_path):
     write_mask(np.zeros((2, 2), np.uint8), tmp_path / "x.png", {"author": "me"})
     with Image.open(tmp_path / "x.png") as image:
         assert image.info["author"] == "me"
+
+
+def test_the_bytes_of_a_mask_are_those_of_its_file(tmp_path):
+    mask = np.array([[0, 1], [20, 255]], np.uint8)
+    write_mask(mask, tmp_path / "a.png")
+    (tmp_path / "b.png").write_bytes(palette_png(mask))
+    assert (read_mask(tmp_path / "b.png") == mask).all()
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()

@@ -45,7 +45,7 @@ CASES = {
     "coco negative": (coco(segmentation=[[0, 0, -HUGE, -HUGE, 9, 9]]), FAR),
     "coco whole": (coco(segmentation=[[0, 0, 10**400, 0, 9, 9]]), "neither polygons nor RLE"),
     "coco odd": (coco(segmentation=[[0, 0, 9, 0, 9, 9, 5]]), "a polygon has 7 values"),
-    "coco long": (coco(segmentation=[ZIGZAG * 3]), "REPRI_MAX_OUTLINE"),
+    "coco long": (coco(segmentation=[ZIGZAG * 2]), "REPRI_MAX_OUTLINE"),
     "coco box": (coco(bbox=[0, 0, INF, 4]), "its bbox: 2 should be a finite number"),
     "coco far box": (coco(bbox=[0, 0, HUGE, 4]), FAR),
     "coco endless run": (coco(segmentation={"size": [40, 60], "counts": "o" * 10**6}), "COCO's compressed RLE"),
@@ -109,7 +109,7 @@ def test_a_brush_of_single_words_is_quick():
 
     from repri.data.io.formats.brush import decode_brush
 
-    height, width = 1200, 1600
+    height, width = 600, 800
     values = height * width * 4
     bits = [f"{values:032b}", f"{7:05b}", "1111" * 4]  # words of 8 bits, lengths of 16 bits
     pixels = np.random.default_rng(0).integers(0, 2, height * width).astype(bool)

@@ -16,7 +16,7 @@ from .parsers import PARSERS
 def test_damaged_files(name, tmp_path):
     parser = PARSERS[name]
 
-    @settings(max_examples=12, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=8, database=None, suppress_health_check=list(HealthCheck))
     @given(st.data())
     def check(data):
         content = data.draw(parser.inputs)

@@ -13,6 +13,7 @@ from repri.web.app import build_app
 from repri.web.project import Project
 from repri.web.projects import Projects
 from repri.web.session import Session
+from tests.web.browser import chromium
 from tests.web.make import SCENES, SIDE, Client
 
 
@@ -72,3 +73,10 @@ def client(projects):
     """A server on loopback, with its worker."""
     with TestClient(build_app(projects), base_url="http://localhost") as http:
         yield Client(http, "folder")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """It is closed after each file, because its event loop would disturb other tests."""
+    with chromium() as opened:
+        yield opened

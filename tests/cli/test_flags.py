@@ -11,7 +11,9 @@ import typer
 from typer.testing import CliRunner
 
 from repri.cli.flags import flags_of, resolve, settings_command
+from repri.evaluation.settings import EvaluationSettings
 from repri.runtime.errors import RepriError
+from repri.segmenter.settings import SegmentSettings
 
 
 @dataclass(frozen=True)
@@ -180,3 +182,10 @@ def test_flags_need_neither_torch_nor_pydantic():
     code = "import sys, repri.cli.flags, repri.runtime.settings; print({'torch', 'pydantic'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "set()", done.stderr
+
+
+@pytest.mark.parametrize("kind", [EvaluationSettings, SegmentSettings])
+@pytest.mark.parametrize(("text", "expected"), [("none", "none"), ("default", "default")])
+def test_no_refinement_is_not_the_default_refinement(kind, text, expected):
+    flag = next(flag for flag in flags_of(kind) if flag.path == ("refine",))
+    assert flag.value(text) == expected

@@ -25,7 +25,7 @@ def facts(settings=None, support=None, extractor: FeatureExtractor | None = None
 @pytest.mark.parametrize(
     ("other", "sentence"),
     [
-        (facts(SegmentSettings(refine="none")), "was made with refine=None, not 'none'"),
+        (facts(SegmentSettings(refine="none")), "was made with refine='default', not 'none'"),
         (facts(SegmentSettings(extractor=ExtractorSettings(size=64))), "was made with extractor.size=None, not 64"),
         (facts(SegmentSettings(proportion="0.1")), "was made with proportion=None, not '0.1'"),
         (facts(support=shots(images=[noise(seed=1)])), "was made with another support"),

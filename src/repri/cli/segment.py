@@ -175,7 +175,7 @@ def _fit(settings: SegmentSettings, shots: AnnotatedShots, extractor: FeatureExt
         joint=settings.joint,
         auto=settings.auto,
         textures=settings.textures,
-        refine=settings.refine or get_protocol("clean").refine,
+        refine=get_protocol("clean").refine if settings.refine == "default" else settings.refine,
         regions=settings.regions,
     )
     return segmenter.fit_maps(shots.images, shots.maps, shots.classes)

@@ -119,7 +119,7 @@ def plan_evaluation(settings: EvaluationSettings, progress: Callable[[int, int],
 
 
 def _refine(settings: EvaluationSettings, protocol: Protocol) -> str:
-    return refine_name(protocol.refine if settings.refine is None else settings.refine, settings.regions)
+    return refine_name(protocol.refine if settings.refine == "default" else settings.refine, settings.regions)
 
 
 def _novel(dataset: Dataset, fold: int, shifted: bool, protocol: Protocol) -> tuple[int, ...]:

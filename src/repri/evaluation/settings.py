@@ -59,7 +59,7 @@ class EvaluationSettings:
     method: MethodSettings = field(default_factory=MethodSettings)
     protocol: str = "clean"
     """Protocol: clean, official or paper."""
-    refine: str | None = None
+    refine: str = "default"
     """Refinement of the masks' borders: none, guided, fine or regions; default: guided under clean, none under the
     others."""
     regions: str | None = None

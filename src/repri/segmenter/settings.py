@@ -62,7 +62,7 @@ class SegmentSettings:
     extractor: ExtractorSettings = field(default_factory=ExtractorSettings)
     method: MethodSettings = field(default_factory=MethodSettings)
     look: LookSettings = field(default_factory=LookSettings)
-    refine: str | None = None
+    refine: str = "default"
     """Refinement of the masks' borders: guided (default), fine (for small objects), none, or regions (whole objects,
     by a region model; slower)."""
     regions: str | None = None

@@ -74,6 +74,15 @@ def test_the_filter_follows_the_size_of_the_object(side, small):
     assert replace(compare, refine="guided").better_refine == ("fine" if small else None)
 
 
+def test_scribbles_that_all_settings_are_right_about_choose_textures_in_uniform_images(support, monkeypatch):
+    images, maps = (part[:1] for part in support)
+    monkeypatch.setattr("repri.segmenter.experts.choose.score", lambda pixels, setting, **options: 1.0)
+    scribbles = [np.where(np.random.default_rng(0).random(mask.shape) < 0.9, 255, mask) for mask in maps]
+    for uniform, drawn, expected in ((0.0, maps, 0.0), (0.0, scribbles, 0.7), (1.0, scribbles, 0.0)):
+        monkeypatch.setattr("repri.segmenter.experts.compare.UNIFORM", uniform)
+        assert choose(comparison(images, drawn))[0].weight == expected
+
+
 def test_terms_of_the_method_are_those_of_the_textures(support):
     images, maps = (part[:1] for part in support)
     steps = comparison(images, maps, method="ce").steps

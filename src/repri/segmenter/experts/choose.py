@@ -8,7 +8,7 @@ from __future__ import annotations
 from .blend import ALIKE, SOFT, STEP, USUAL, Choice
 from .compare import Compare, Sight
 from .heldout import held_out
-from .scores import FAR, Setting, best_of, offsets_for, pixels_of, score
+from .scores import CLEARLY, FAR, Setting, best_of, offsets_for, pixels_of, score
 from .textures import Textures
 
 __all__ = ["choose"]
@@ -51,7 +51,9 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
     settings = [setting for setting in every if pixels and _pays(setting, sights[0])]
     scores = {setting: score(pixels, setting, free=not single) for setting in settings}
     default = Setting(0.0, sights[0])
-    far = 0.0 if compare.uniform else FAR if single else FAR_OF_SEVERAL
+    far = FAR if single else FAR_OF_SEVERAL
+    if compare.uniform:  # scribbles are so easy to tell that often all settings are right about them
+        far = -CLEARLY if compare.scribbled else 0.0
     best, offsets = best_of(scores, default, far), ()
     gain = scores[best] - scores[default] if scores else 0.0
     limit = ALIKE - SOFT * min(MOST, max(-MOST, (gain - USUAL) / STEP))

@@ -132,6 +132,11 @@ class Compare:
         return float(np.median([sameness(seen.white[:, seen.valid]) for seen in cells])) > UNIFORM
 
     @property
+    def scribbled(self) -> bool:
+        """Whether most pixels of some image have no label."""
+        return any((mask == IGNORE).mean() > 0.5 for mask in self.maps)
+
+    @property
     def better_refine(self) -> str | None:
         """Refinement that suits the size of the objects, if it is another one."""
         return "fine" if self.refine == "guided" and self.small_objects else None
@@ -170,6 +175,6 @@ class Compare:
     @property
     def least_proportion(self) -> float:
         """Half of the smallest proportion of a single class in the support; 0 for scribbles, which tell none."""
-        if self.classes > 1 or any((mask == IGNORE).mean() > 0.5 for mask in self.maps):
+        if self.classes > 1 or self.scribbled:
             return 0.0
         return min(float(mask[mask != IGNORE].mean()) for mask in self.maps) / 2

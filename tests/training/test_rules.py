@@ -13,7 +13,7 @@ BLOCKS = {"network.name": "hub:x", "network.freeze": "stage1"}
 DISCRIMINANT = {"head.name": "discriminant"}
 MISTAKES = [
     ({"optimiser.lr": -1.0}, "optimiser.lr must be a number ≥ 0, got -1.0"),
-    ({"optimiser.lr": float("inf")}, "optimiser.lr must be a number ≥ 0, got inf"),
+    ({"optimiser.lr": float("inf")}, "'optimiser.lr' must be a number, got inf"),
     ({"optimiser.batch": 0}, "optimiser.batch must be at least 1, got 0"),
     ({"data.min_pixels": 0}, "data.min_pixels must be at least 1"),
     ({"validation.images": 0}, "validation.images must be at least 1"),

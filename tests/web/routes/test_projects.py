@@ -1,5 +1,7 @@
 """Addresses of projects."""
 
+import pytest
+
 from tests.web.make import full_annotation
 
 
@@ -13,10 +15,12 @@ def test_a_project_by_the_api(client):
     assert client.http.get("/api/projects/..%2f..%2fetc").status_code in (404, 422)
 
 
-def test_the_server_says_what_it_is(client):
+@pytest.mark.parametrize("reason", [None, "There is no region model in the cache yet."])
+def test_the_server_says_what_it_is(client, monkeypatch, reason):
+    monkeypatch.setattr("repri.web.routes.projects.why_no_regions", lambda: reason)
     about = client.http.get("/api/about").json()
     assert about["folder"]
-    assert "magic wand" in about["regions"]
+    assert about["regions"] == reason
     assert "filters" in about["extractor"]
 
 

@@ -192,7 +192,7 @@ def test_results_of_something_else_are_not_taken(place, repri):
     kept = {path: path.stat().st_mtime_ns for path in (place / "out/masks").iterdir()}
     code, err = repri(*segment(place, "--resume", "--refine", "fine"))
     assert code == 1
-    assert "was made with refine=None, not 'fine'" in err
+    assert "was made with refine='default', not 'fine'" in err
     Image.fromarray(np.full((50, 70, 3), 90, np.uint8)).save(place / "query/b.png")
     assert repri(*segment(place, "--resume"))[0] == 0
     with Image.open(place / "out/masks/b.png") as mask:

@@ -48,9 +48,13 @@ async function openProject(id) {
     for (const { result } of same ? state.images : []) {
       if (result?.version === progress.version) result.stage = progress.stage;
     }
+    missed?.push({ progress });
     showProgress(progress);
   });
-  hear("progress", (progress) => showProgress(progress));
+  hear("progress", (progress) => {
+    missed?.push({ progress });
+    showProgress(progress);
+  });
   hear("problem", ({ sentence }) => toast(sentence));
   hear("images", readProject);
   hear("reload", readProject);
@@ -59,20 +63,38 @@ async function openProject(id) {
   if (first) openImage(first);
 }
 
+let missed = null; // what events brought while the project was being read
+
 async function readProject() {
-  const project = await state.api.read();
+  const events = (missed = []);
+  let project;
+  try {
+    project = await state.api.read();
+  } finally {
+    if (missed !== events) return; // it is being read again, and the later answer counts
+    missed = null;
+  }
   state.settings = project.settings;
   state.inFolder = project.in_folder;
   state.images = project.images;
   state.byId = new Map(project.images.map((image) => [image.id, image]));
+  for (const { id, changes } of events) {
+    const image = state.byId.get(id);
+    if (image && !(changes.result?.version < image.result?.version)) Object.assign(image, changes);
+  }
   emit("settings");
   emit("images");
   showProgress(project.progress);
+  for (const { progress } of events) {
+    if (progress && !(progress.version < project.progress.version)) showProgress(progress);
+  }
+  showProgress({ segmented: countSegmented() });
   if (!state.byId.has(state.current) && state.images.length && state.current !== null) openImage(state.images[0].id);
   else if (state.current) loadLayers();
 }
 
 function update(id, changes) {
+  missed?.push({ id, changes });
   const image = state.byId.get(id);
   if (!image) return;
   Object.assign(image, changes);

@@ -17,7 +17,7 @@ from repri.runtime.errors import RepriError
 from repri.runtime.files import atomic
 from repri.runtime.reading import read_json, short, validated
 
-from .metrics import Counts, paired_interval, scores
+from .metrics import Counts, Scores, paired_interval, scores
 from .runner import Outcome
 
 __all__ = ["Comparison", "compare", "load_result", "make_result", "save_result"]
@@ -78,17 +78,7 @@ def make_result(
     per_fold, per_class, tasks, low, high = {}, {}, {}, [], []
     for fold, outcome in outcomes.items():
         scored = scores(outcome.counts)
-        per_fold[str(fold)] = {
-            "miou": scored.miou,
-            "fb_iou": scored.fb_iou,
-            "interval": list(scored.interval),
-            "std_runs": scored.std_runs,
-            "per_run": scored.per_run,
-            "tasks_hash": hashes[fold],
-            "proportion_error": proportion_error(outcome.errors),
-        }
-        if outcome.borders is not None:
-            per_fold[str(fold)]["boundary_f"] = 100 * float(outcome.borders.mean())
+        per_fold[str(fold)] = _fold_entry(outcome, scored, hashes[fold])
         per_class |= {names[c]: iou for c, iou in scored.per_class.items()}
         low.append(scored.miou - scored.interval[0])
         high.append(scored.interval[1] - scored.miou)
@@ -126,6 +116,22 @@ def make_result(
         },
         "tasks": tasks,
     }
+
+
+def _fold_entry(outcome: Outcome, scored: Scores, tasks_hash: str) -> dict[str, Any]:
+    """What a result file says about one fold."""
+    entry = {
+        "miou": scored.miou,
+        "fb_iou": scored.fb_iou,
+        "interval": list(scored.interval),
+        "std_runs": scored.std_runs,
+        "per_run": scored.per_run,
+        "tasks_hash": tasks_hash,
+        "proportion_error": proportion_error(outcome.errors),
+    }
+    if outcome.borders is not None:
+        entry["boundary_f"] = 100 * float(outcome.borders.mean())
+    return entry
 
 
 def proportion_error(errors: np.ndarray) -> dict[str, float] | None:

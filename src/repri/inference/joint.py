@@ -76,17 +76,7 @@ def infer_joint(
         The classifiers and their predictions.
     """
     cfg = InferenceConfig.preset("clean") if cfg is None else cfg
-    if cfg.background == "none" or cfg.bias_over != "none" or cfg.bias_unit != "logit" or cfg.epsilon > 0:
-        raise RepriError(
-            "Several classes at once need settings like those of 'clean': a background prototype and b⁰ = 0."
-        )
-    if support.ndim != 4 or labels.ndim != 3 or query.ndim != 4 or len(support) != len(labels):
-        raise RepriError(
-            f"support [K, C, h, w], labels [K, H, W] and query [T, C, h, w] do not fit together: "
-            f"{list(support.shape)}, {list(labels.shape)}, {list(query.shape)}"
-        )
-    if support.shape[1] != query.shape[1]:
-        raise RepriError(f"support has {support.shape[1]} channels and query {query.shape[1]}")
+    _check(support, labels, query, cfg)
     size, cells = (support.shape[-2], support.shape[-1]), (query.shape[-2], query.shape[-1])
     y = _one_hot(labels, classes, size)  # [M, N + 1], rows of zeros where unlabelled
     z = _unit(support.float().flatten(2).mT.flatten(0, 1))  # [M, C]
@@ -128,6 +118,21 @@ def infer_joint(
     if cfg.steps in updates:
         pi = (weight[..., None] * p).sum(1)
     return JointResult(theta, b, pi, p.mT.unflatten(2, cells), cfg)
+
+
+def _check(support: Tensor, labels: Tensor, query: Tensor, cfg: InferenceConfig) -> None:
+    """Refuse settings and shapes that several classes at once cannot have."""
+    if cfg.background == "none" or cfg.bias_over != "none" or cfg.bias_unit != "logit" or cfg.epsilon > 0:
+        raise RepriError(
+            "Several classes at once need settings like those of 'clean': a background prototype and b⁰ = 0."
+        )
+    if support.ndim != 4 or labels.ndim != 3 or query.ndim != 4 or len(support) != len(labels):
+        raise RepriError(
+            f"support [K, C, h, w], labels [K, H, W] and query [T, C, h, w] do not fit together: "
+            f"{list(support.shape)}, {list(labels.shape)}, {list(query.shape)}"
+        )
+    if support.shape[1] != query.shape[1]:
+        raise RepriError(f"support has {support.shape[1]} channels and query {query.shape[1]}")
 
 
 def _stepped(

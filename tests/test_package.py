@@ -47,6 +47,10 @@ def test_every_public_name_is_there():
     assert sorted(repri.__all__) == repri.__all__
 
 
+def test_completion_offers_the_public_names():
+    assert set(repri.__all__) <= set(dir(repri))
+
+
 def test_the_package_is_imported_at_once():
     code = "import sys, repri; print([name for name in ('torch', 'numpy', 'PIL', 'yaml') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -55,3 +55,7 @@ __getattr__ = lazy_names(
         "register_refiner": ".refine",
     },
 )
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

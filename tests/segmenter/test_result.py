@@ -77,3 +77,9 @@ def test_the_mask_is_saved_as_class_ids(tmp_path):
 def test_a_result_is_frozen():
     with pytest.raises(FrozenInstanceError):
         made("cat").confidence = 1.0
+
+
+def test_its_repr_is_one_line_that_tells_size_proportion_and_confidence():
+    mask, image = np.zeros((30, 40), np.uint8), np.zeros((30, 40, 3), np.uint8)
+    result = Segmentation("a.jpg", image, mask, {"cat": mask}, {"cat": 0.25}, 0.5, {"cat": 1.0})
+    assert repr(result) == "Segmentation(a.jpg: 40×30 pixels; cat 25.0%; confidence 0.50)"

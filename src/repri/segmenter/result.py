@@ -42,6 +42,11 @@ class Segmentation:
     regions: dict[str, np.ndarray] = field(default_factory=dict)
     """Class → bool [n, H, W]: the regions of which its mask was made, with ``refine="regions"``."""
 
+    def __repr__(self) -> str:
+        height, width = self.mask.shape
+        sizes = ", ".join(f"{name} {value:.1%}" for name, value in self.proportions.items())
+        return f"Segmentation({self.source}: {width}×{height} pixels; {sizes}; confidence {self.confidence:.2f})"
+
     @property
     def classes(self) -> tuple[str, ...]:
         """Names of the classes; class n of the mask is ``classes[n - 1]``."""

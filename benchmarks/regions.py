@@ -1,6 +1,6 @@
-"""Which way of choosing regions pays, and what it costs? One-shot tasks of base classes.
+"""Which way of choosing regions pays, and what it costs? Tasks of base classes.
 
-    python benchmarks/regions.py cache   --root PASCAL --output CACHE [--regions MODEL] [--tasks 96]
+    python benchmarks/regions.py cache   --root PASCAL --output CACHE [--regions MODEL] [--tasks 96] [--shots 1]
     python benchmarks/regions.py compare --output CACHE
     python benchmarks/regions.py speed   --root PASCAL [--regions MODEL] [--tasks 8]
 
@@ -27,12 +27,14 @@ from torch import Tensor
 from repri import FeatureStore, build_method, load_extractor, open_dataset, sample_tasks
 from repri.data.tasks.tasks import Task
 from repri.evaluation.runner import Loaded, Runner
+from repri.inference.labels import IGNORE
+from repri.methods import Episode
 from repri.protocols import get_protocol
 from repri.refine import get_refiner
-from repri.regions.choose import expected_iou, merged
+from repri.regions.choose import LARGE, POWER, expected_iou, merged
 from repri.regions.load import load_regions
 from repri.regions.model import Embedding, RegionModel
-from repri.regions.prompts import box_of, grid_points, peaks
+from repri.regions.prompts import peaks
 from repri.regions.refiner import APART, HIGH, PEAKS, region_map
 from repri.regions.store import EmbeddingStore
 
@@ -58,6 +60,9 @@ class Case(NamedTuple):
     """[C, h, w] candidates."""
     kinds: np.ndarray
     """[C] kind of prompt."""
+    likeness: Tensor
+    """[C] cosine of the mean feature inside each candidate to the support's foreground, minus that to its
+    background."""
     proportions: tuple[float, float]
     """π as RePRI estimates it, and the true one."""
 
@@ -66,7 +71,7 @@ class Case(NamedTuple):
         return self.masks[torch.from_numpy(np.isin(self.kinds, kinds))]
 
 
-def tasks_of(root: str, count: int) -> tuple[list[Runner], list[tuple[int, Task]]]:
+def tasks_of(root: str, count: int, shots: int = 1) -> tuple[list[Runner], list[tuple[int, Task]]]:
     """A runner for each fold, and tasks with their folds."""
     data, clean = open_dataset("pascal", root, "train"), get_protocol("clean")
     runners, lists = [], []
@@ -74,7 +79,7 @@ def tasks_of(root: str, count: int) -> tuple[list[Runner], list[tuple[int, Task]
         extractor = load_extractor(f"default-fold{fold}")
         store = FeatureStore(extractor, clean.resize, precision=clean.precision)
         runners.append(Runner(data, build_method("repri", extractor.default_preset), store, clean, "guided"))
-        lists.append(sample_tasks(data, data.novel(fold), 1, -(-count // 4), 1, 7, "classes").runs[0])
+        lists.append(sample_tasks(data, data.novel(fold), shots, -(-count // 4), 1, 7, "classes").runs[0])
     return runners, [(i % 4, lists[i % 4][i // 4]) for i in range(count)]
 
 
@@ -91,7 +96,7 @@ def on_grid(p: Tensor, side: int) -> Tensor:
 
 
 def cache(options: argparse.Namespace) -> None:
-    runners, tasks = tasks_of(options.root, options.tasks)
+    runners, tasks = tasks_of(options.root, options.tasks, options.shots)
     model = load_regions(options.regions)
     store, folder = EmbeddingStore(model), Path(options.output)
     folder.mkdir(parents=True, exist_ok=True)
@@ -116,34 +121,58 @@ def cache(options: argparse.Namespace) -> None:
             truth=mask[rows[:, None], columns],
             masks=np.packbits(masks.numpy(), axis=-1),
             kinds=kinds,
+            likeness=likeness(loaded.episode, masks).numpy(),
             about=np.array([fold, task.class_id, pi, loaded.truth.proportion]),
         )
         print(f"{i + 1} of {len(tasks)}: {len(kinds)} candidates", flush=True)
 
 
+def likeness(episode: Episode, masks: Tensor) -> Tensor:
+    """[C] how much candidates [C, h, w] look like the support's foreground, and not like its background."""
+    support, labels = episode.support.stacked
+    known = (labels != IGNORE).float()
+    sides = torch.stack([known * labels, known * (1 - labels)])  # [2, K, h, w]
+    units = F.normalize(support.float(), dim=1)
+    prototypes = F.normalize(torch.einsum("skhw,kchw->sc", sides, units), dim=1)
+    query = F.normalize(episode.query.float(), dim=0)
+    weights = F.interpolate(masks[None].float(), query.shape[-2:], mode="area")[0]
+    means = F.normalize(torch.einsum("nhw,chw->nc", weights, query), dim=1)
+    cosines = means @ prototypes.T
+    return cosines[:, 0] - cosines[:, 1]
+
+
 def candidates(model: RegionModel, embedding: Embedding, p: Tensor) -> tuple[np.ndarray, Tensor]:
     """[C] kinds of prompts and bool [C, h, w] candidates, for probabilities p [h, w]."""
     scale = torch.tensor([embedding.size[1] / p.shape[1], embedding.size[0] / p.shape[0]])
-    tops, grid = peaks(p, PEAKS, APART, HIGH), grid_points(p, 7, 0.1, 24)
-    points, several = (tops.flip(-1) + 0.5) * scale, (grid.flip(-1) + 0.5) * scale
+    points = (peaks(p, PEAKS + 4, APART, HIGH).flip(-1) + 0.5) * scale
     box = (torch.tensor(box_of(p)).float().unflatten(0, (2, 2)) * scale).flatten()
     prompts: dict[str, dict[str, Any]] = {
-        "peak": {"points": points[:, None]},
-        "grid": {"points": several[:, None]},
-        "peaks": {"points": points},
+        "peak": {"points": points[:PEAKS, None]},
+        "lower peak": {"points": points[PEAKS:, None]},
+        "peaks": {"points": points[:PEAKS]},
         "box": {"box": box},
         "box and mask": {"box": box, "mask": p},
-        "peaks and mask": {"points": points, "mask": p},
+        "peaks and mask": {"points": points[:PEAKS], "mask": p},
         "peak and box": {"points": points[:1], "box": box},
     }
     kinds, masks = [], []
     for kind, prompt in prompts.items():
-        if kind == "grid" and len(grid) == 0:
+        if len(prompt.get("points", [0])) == 0:
             continue
         logits = model.masks(embedding, **prompt).logits.flatten(0, 1)
         masks.append(F.interpolate(logits[None], p.shape, mode="bilinear")[0] > 0)
         kinds += [kind] * len(logits)
     return np.array(kinds), torch.cat(masks)
+
+
+def box_of(p: Tensor, threshold: float = 0.5) -> tuple[int, int, int, int]:
+    """(left, top, right, bottom) of the cells of a map above a threshold, which is half of the maximum where no cell
+    is above it."""
+    inside = p > min(threshold, float(p.max()) / 2)
+    rows, columns = inside.any(1).nonzero()[:, 0], inside.any(0).nonzero()[:, 0]
+    if len(rows) == 0:
+        return 0, 0, p.shape[1], p.shape[0]
+    return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
 
 
 def load_case(file: Path) -> Case:
@@ -154,7 +183,7 @@ def load_case(file: Path) -> Case:
     maps += [values["truth"] == 1, values["truth"] != 255, masks]
     coarse = [_coarse(torch.from_numpy(m)) for m in maps]
     fold, class_id, pi, true = values["about"].tolist()
-    return Case(int(fold), int(class_id), *coarse, values["kinds"], (pi, true))
+    return Case(int(fold), int(class_id), *coarse, values["kinds"], torch.from_numpy(values["likeness"]), (pi, true))
 
 
 def _coarse(maps: Tensor) -> Tensor:
@@ -176,6 +205,17 @@ def union(kind: str, power: float) -> Way:
     return choose
 
 
+def alike(strength: float) -> Way:
+    """The candidate of a peak that agrees with p and looks like the support's foreground, alone."""
+
+    def choose(case: Case) -> Tensor:
+        masks, values = case.of("peak"), case.likeness[torch.from_numpy(case.kinds == "peak")]
+        scores = expected_iou(masks, case.p**POWER) * torch.exp(strength * values) * (masks.mean((1, 2)) <= LARGE)
+        return masks[int(scores.argmax())]
+
+    return choose
+
+
 def above(kind: str, least: float) -> Way:
     """The union of all candidates in which p averages above a threshold."""
 
@@ -187,9 +227,14 @@ def above(kind: str, least: float) -> Way:
     return choose
 
 
+def resolved(power: float) -> Way:
+    """Peaks merged by the p of RePRI that was told the size of the regions."""
+    return lambda case: union("peak", power)(case._replace(p=case.resolved))
+
+
 def pooled(case: Case) -> Tensor:
     """Each cell gets the mean over its candidates of the mean p inside them, with p itself as one of them."""
-    masks = case.of("peak", "grid")
+    masks = case.of("peak", "lower peak")
     mean = (masks * case.p).sum((1, 2)) / masks.sum((1, 2)).clamp_min(1e-3)
     return ((case.p + torch.tensordot(mean, masks, 1)) / (1 + masks.sum(0)) > 0.5).float()
 
@@ -202,11 +247,11 @@ WAYS: dict[str, Way] = {
     "union of peaks where p averages above 0.6": above("peak", 0.6),
     "union of peaks where p averages above 0.5": above("peak", 0.5),
     "p pooled over candidates": pooled,
-    **{f"merged: peaks, p to the power {power}": union("peak", power) for power in (0.15, 0.3, 0.5, 0.7, 1.0)},
-    "merged: grid, p to the power 0.3": union("grid", 0.3),
-    "merged: peaks and grid, 0.3": union("peak, grid", 0.3),
-    "merged: all prompts, 0.3": union("peak, grid, peaks, box, box and mask, peaks and mask, peak and box", 0.3),
-    "merged: peaks by the re-solved p, 0.5": lambda case: union("peak", 0.5)(case._replace(p=case.resolved)),
+    **{f"merged: peaks, p to the power {power}": union("peak", power) for power in (0.2, 0.3, 0.4, 0.5, 0.7, 1.0)},
+    "merged: ten peaks, 0.4": union("peak, lower peak", 0.4),
+    "merged: all prompts, 0.4": union("peak, lower peak, peaks, box, box and mask, peaks and mask, peak and box", 0.4),
+    **{f"merged: peaks by the re-solved p, {power}": resolved(power) for power in (0.5, 0.7, 1.0)},
+    **{f"one candidate, weight of prototypes {strength}": alike(strength) for strength in (0.0, 2.0, 5.0)},
     "the best candidate, by the truth": lambda case: case.masks[int(_iou(case, case.masks)[2].argmax())],
 }
 
@@ -238,7 +283,7 @@ def compare(options: argparse.Namespace) -> None:
         print(f"{name:42} {miou(cases, masks):6.1f}   {'  '.join(f'{value:.1f}' for value in left)}", flush=True)
     sizes = {
         "RePRI": [c.proportions[0] for c in cases],
-        "regions": [float(union("peak", 0.3)(c).mean()) for c in cases],
+        "regions": [float(union("peak", POWER)(c).mean()) for c in cases],
     }
     for name, values in sizes.items():
         error = [abs(value / case.proportions[1] - 1) for value, case in zip(values, cases, strict=True)]
@@ -271,6 +316,7 @@ def main() -> None:
     parser.add_argument("--output")
     parser.add_argument("--regions")
     parser.add_argument("--tasks", type=int, default=96)
+    parser.add_argument("--shots", type=int, default=1)
     options = parser.parse_args()
     globals()[options.what](options)
 

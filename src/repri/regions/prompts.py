@@ -1,4 +1,4 @@
-"""Prompts from a probability map: peaks, points on a grid, a box."""
+"""Prompts from a probability map: its peaks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["box_of", "grid_points", "peaks"]
+__all__ = ["peaks"]
 
 
 def peaks(p: Tensor, count: int, apart: float = 0.12, least: float = 0.0) -> Tensor:
@@ -44,43 +44,3 @@ def peaks(p: Tensor, count: int, apart: float = 0.12, least: float = 0.0) -> Ten
         found.append((row, column))
         left = left.masked_fill((rows - row) ** 2 + (columns - column) ** 2 < reach**2, -torch.inf)
     return torch.tensor(found)
-
-
-def grid_points(p: Tensor, side: int, least: float, most: int) -> Tensor:
-    """Centres of the squares of a grid at which a map is high.
-
-    Args:
-        p: [h, w] probabilities.
-        side: Squares along each side.
-        least: Least probability at a point.
-        most: Most points; those with the highest probabilities are taken.
-
-    Returns:
-        [n, 2] long: row and column of each.
-
-    Example:
-        >>> grid_points(torch.eye(4), 2, 0.5, 9)
-        tensor([[1, 1],
-                [3, 3]])
-    """
-    height, width = p.shape
-    rows, columns = (((torch.arange(side) + 0.5) / side * n).long() for n in (height, width))
-    places = torch.stack(torch.meshgrid(rows, columns, indexing="ij"), -1).flatten(0, 1)
-    values = p[places[:, 0], places[:, 1]]
-    order = values.argsort(descending=True, stable=True)[:most]
-    return places[order[values[order] > least].sort().values]
-
-
-def box_of(p: Tensor, threshold: float = 0.5) -> tuple[int, int, int, int]:
-    """(left, top, right, bottom) of the cells of a map above a threshold, which is half of the maximum where no cell
-    is above it.
-
-    Example:
-        >>> box_of(torch.eye(4)[:2])
-        (0, 0, 2, 2)
-    """
-    inside = p > min(threshold, float(p.max()) / 2)
-    rows, columns = inside.any(1).nonzero()[:, 0], inside.any(0).nonzero()[:, 0]
-    if len(rows) == 0:
-        return 0, 0, p.shape[1], p.shape[0]
-    return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1

@@ -26,7 +26,7 @@ def test_a_power_below_one_lets_the_less_typical_part_count():
     p = torch.tensor([[0.9, 0.9, 0.2, 0.2, 0.2, 0.2, 0.001, 0.001]])
     part = torch.tensor([[[1.0, 1, 0, 0, 0, 0, 0, 0]], [[1.0, 1, 1, 1, 1, 1, 0, 0]], [[1.0] * 8]])
     assert merged(part, p, 1.0)[0] == 0
-    assert merged(part, p)[0] == 1
+    assert merged(part, p, 0.3)[0] == 1
 
 
 def test_nothing_agrees_with_an_empty_map():

@@ -12,7 +12,7 @@ from repri.runtime.errors import MissingExtraError
 
 __all__ = ["components", "expected_iou", "merged", "untouched"]
 
-POWER = 0.4
+POWER = 0.7
 """Power to which probabilities are raised before they are compared with candidates. RePRI's probabilities are high on
 the most typical part of an object and low on the rest of it; a power below 1 lets the rest count."""
 LARGE = 0.9

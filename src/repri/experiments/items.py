@@ -235,7 +235,7 @@ _ITEMS = (
         (1, 5),
         notes=("Each row needs networks of its own, which --extractor names by {variant}.",),
     ),
-    Item("presets", "presets", "Presets on generated scenes", "list", "scenes", _presets(), (1, 5), extractor="filters", fixed=True),
+    Item("presets", "presets", "Presets on generated scenes", "list", "scenes", _presets(), (1, 5), extractor="filters"),
     Item("layers", "layers", "Layers and input size of a transformer", "list", "pascal", _layers(), (1,)),
     _choice("classifier", "Classifiers, as base classes choose them", _classifiers()),
     _choice("scale", "Temperature and background, as base classes choose them", _scales()),
@@ -262,7 +262,7 @@ def find_items(names: list[str]) -> list[Item]:
     wanted = set()
     for name in names:
         if name == "all":
-            wanted |= {item.name for item in ITEMS.values() if item.split == "val" and item.name != "layers"}
+            wanted |= {item.name for item in ITEMS.values() if item.paper or item.name.startswith("figure") or item.name == "rules"}
         elif (known := aliases.get(name, name)) in ITEMS:
             wanted.add(known)
         else:

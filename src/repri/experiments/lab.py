@@ -18,6 +18,7 @@ from repri.methods.registry import METHODS
 from repri.methods.settings import MethodSettings
 from repri.models.load import build_extractor
 from repri.models.settings import ExtractorSettings
+from repri.protocols import get_protocol
 from repri.runtime.distributed import World, default_device
 from repri.runtime.errors import RepriError
 
@@ -28,6 +29,8 @@ from .store import CellStore, Kept
 __all__ = ["Lab", "Place"]
 
 Report = Callable[[str, int, int, Any], None]
+QUICK_SIZE = 96
+"""Long side of generated scenes in pixels, so that a task takes little time."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,7 @@ class Lab:
         if chosen.name is not None:
             return replace(chosen, name=chosen.name.replace("{variant}", cell.way.variant or "{variant}"))
         if cell.data == "scenes":
-            return replace(chosen, name="filters")
+            return replace(chosen, name="filters", size=chosen.size or QUICK_SIZE)
         whole = cell.data != "pascal" or chosen.layers is not None or cell.split == "train"
         return replace(chosen, name="distilled" if whole else "default-fold{fold}")
 
@@ -162,7 +165,7 @@ class Lab:
     def identity(self, cell: Cell) -> dict[str, Any]:
         """What decides the result of a cell. The data need not be here."""
         settings, extractor = self.settings(cell), self.extractor(cell)
-        plan = Plan(settings, None, _protocol(settings), {})  # ty: ignore[invalid-argument-type]
+        plan = Plan(settings, None, get_protocol(settings.protocol), {})  # ty: ignore[invalid-argument-type]
         preset = plan.preset({cell.fold: extractor})
         values = asdict(settings) | {"refine": plan.refine, "precision": plan.precision}
         values["tasks"]["shots"] = cell.shots
@@ -196,18 +199,12 @@ class Lab:
             result["config"]["data"][name] = None  # where it was computed does not matter, and is nobody's business
         if not self.world.first:
             return Kept(Path(), str(cell.fold), result)
-        return self.store.save(self.identity(cell), f"{cell.label}", result)
+        return self.store.save(self.identity(cell), cell.label, result)
 
 
 def needs_head(method: str) -> bool:
     """Whether a method has a setting ``weights``: a file with its trained head."""
     return method in METHODS and "weights" in inspect.signature(METHODS[method]).parameters
-
-
-def _protocol(settings: EvaluationSettings) -> Any:
-    from repri.protocols import get_protocol
-
-    return get_protocol(settings.protocol)
 
 
 def _thinned(plan: Plan, images: int) -> Plan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 __all__ = ["BUDGETS", "Budget", "Cell", "Data", "Item", "Kind", "Sweep", "Way"]
@@ -31,8 +31,8 @@ BUDGETS = {
     budget.name: budget
     for budget in (
         Budget("full", 5, 1000, "the paper's 5 runs of 1000 tasks for each fold"),
-        Budget("here", 1, 100, "1 run of 100 tasks for each fold, on the data that --root names"),
-        Budget("quick", 1, 6, "1 run of 6 tasks for each fold, on generated scenes with a tiny extractor"),
+        Budget("here", 1, 200, "1 run of 200 tasks for each fold, on the data that --root names"),
+        Budget("quick", 1, 4, "1 run of 4 tasks for each fold, on generated scenes with a tiny extractor"),
     )
 }
 
@@ -121,8 +121,6 @@ class Item:
     """Folds of the budget ``here``; None: all."""
     extractor: str | None = None
     """Extractor of an item that is about a certain one."""
-    fixed: bool = field(default=False, kw_only=True)
-    """Whether data and extractor are the same under every budget."""
 
     def folds_of(self, budget: str, chosen: Sequence[int] | None = None) -> tuple[int, ...]:
         """The folds within a budget, or those that were chosen."""

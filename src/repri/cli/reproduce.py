@@ -22,10 +22,14 @@ Text = str | None
 
 def reproduce(
     items: Annotated[list[str], typer.Argument(help="list, all, docs, or names of items, such as table5 or t_pi.")],
-    budget: Annotated[str, typer.Option(help="full (5×1000 tasks), here (few tasks) or quick (generated data).")] = "here",
+    budget: Annotated[
+        str, typer.Option(help="full (5×1000 tasks), here (few tasks) or quick (generated data).")
+    ] = "here",
     root: Annotated[Text, typer.Option(help="Folder of PASCAL VOC.")] = None,
     coco_root: Annotated[Text, typer.Option(help="Folder of COCO.")] = None,
-    extractor: Annotated[Text, typer.Option(help="Extractor, as for repri evaluate; {fold} and {variant} are replaced.")] = None,
+    extractor: Annotated[
+        Text, typer.Option(help="Extractor, as for repri evaluate; {fold} and {variant} are replaced.")
+    ] = None,
     weights: Annotated[Text, typer.Option(help="Weights of the extractor.")] = None,
     layers: Annotated[Text, typer.Option(help="Layers of the extractor, such as layer3,layer4 or -2,-1.")] = None,
     size: Annotated[int | None, typer.Option(help="Long side of the images in pixels.")] = None,
@@ -34,8 +38,12 @@ def reproduce(
     fold: Annotated[Text, typer.Option(help="Folds, such as 0 or 0,2; default: those of the recipe.")] = None,
     runs: Annotated[int | None, typer.Option(help="Number of runs, instead of the budget's.", min=1)] = None,
     tasks: Annotated[int | None, typer.Option(help="Tasks in each run, instead of the budget's.", min=1)] = None,
-    images: Annotated[int | None, typer.Option(help="Images of each class, for choices by base classes.", min=1)] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of tables, figures and cells.")] = Path("reproduced"),
+    images: Annotated[
+        int | None, typer.Option(help="Images of each class, for choices by base classes.", min=1)
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of tables, figures and cells.")] = Path(
+        "reproduced"
+    ),
     results: Annotated[Path, typer.Option(help="Folder of stored results, which count as computed.")] = Path("results"),
     dry_run: Annotated[bool, typer.Option(help="Say which cells are missing and how long they take.")] = False,
     check: Annotated[bool, typer.Option(help="With docs: only say whether the page is up to date.")] = False,
@@ -85,7 +93,9 @@ def _place(budget: str, values: dict[str, Any], network: dict[str, Any], fold: T
     from repri.runtime.values import from_text
 
     if budget not in BUDGETS:
-        raise RepriError(f"There is no budget named {budget!r}{nearest(budget, list(BUDGETS))} Known: {', '.join(BUDGETS)}.")
+        raise RepriError(
+            f"There is no budget named {budget!r}{nearest(budget, list(BUDGETS))} Known: {', '.join(BUDGETS)}."
+        )
     get_protocol(values["protocol"])
     if network["layers"] is not None:
         network["layers"] = from_text(tuple[str | int, ...], network["layers"])
@@ -150,7 +160,13 @@ def _dry_run(lab: Lab, works: list[Work]) -> None:
 
 
 def _time(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    return (
+        f"{seconds:.0f} s"
+        if seconds < 120
+        else f"{seconds / 60:.0f} min"
+        if seconds < 7200
+        else f"{seconds / 3600:.1f} h"
+    )
 
 
 def _report(bars: Bars) -> Any:

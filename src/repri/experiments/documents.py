@@ -14,7 +14,7 @@ what the files give::
     <!-- end -->
 
 ``{file}`` gives mIoU, half of its interval, the runs and tasks if they are not 5×1000, and δ; ``{file:miou}``,
-``{file:half}``, ``{file:short}`` (without runs and tasks), ``{file:folds}`` and ``{file:fold0}`` give parts of it.
+``{file:half}``, ``{file:short}`` and ``{file:delta}`` (without runs and tasks), ``{file:folds}`` and ``{file:fold0}`` give parts of it.
 ``{a+b:half}`` takes each fold from the last file that has it. ``{paper:table1/RePRI/1}`` is the paper's number, and
 ``{paper:table1/RePRI/1/0}`` that of fold 0.
 """
@@ -36,7 +36,7 @@ from .report import mean_of_folds
 __all__ = ["index_of", "shown", "update_page"]
 
 TABLE = re.compile(r"<!-- table\n(?P<template>.*?)\n-->\n(?P<old>.*?)<!-- end -->", re.DOTALL)
-PLACE = re.compile(r"\{(?P<name>[^{}:]+)(?::(?P<part>[^{}]+))?\}")
+PLACE = re.compile(r"\{(?P<name>paper|[^{}:\s]*/[^{}:\s]*)(?::(?P<part>[^{}]+))?\}")
 STANDARD = (5, 1000)
 """Runs and tasks that need not be said."""
 
@@ -96,8 +96,12 @@ def shown(name: str, part: str | None, results: Path) -> str:
     error = files[0].get("proportion_error")
     if part == "half" or not error or "oracle" in files[0]["method"]:
         return text
-    if part is not None:
-        raise RepriError(f"A placeholder has no part named {part!r}: miou, half, short, folds, fold0 … are known.")
+    if part == "delta":
+        text = text.split(" (")[0]
+    elif part is not None:
+        raise RepriError(
+            f"A placeholder has no part named {part!r}: miou, half, short, delta, folds and fold0 are known."
+        )
     return f"{text}, δ {error['initial']:.2f} → {error['final']:.2f}"
 
 

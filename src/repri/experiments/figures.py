@@ -143,7 +143,9 @@ def _points(axes: Any, points: list[tuple[str, Any]]) -> None:
 def _titled(figure: Figure, findings: Findings) -> Figure:
     """A title, and below it what decided the figure."""
     facts = [f"{name}: {value}" for name, value in findings.facts.items()]
-    figure.suptitle(f"{findings.item.title}\n{_wrapped(facts, 15 * figure.get_figwidth())}", fontsize=8, parse_math=False)
+    figure.suptitle(
+        f"{findings.item.title}\n{_wrapped(facts, 15 * figure.get_figwidth())}", fontsize=8, parse_math=False
+    )
     return figure
 
 

@@ -58,7 +58,12 @@ def _classifiers() -> tuple[Way, ...]:
     settings: list[dict[str, Any]] = [
         {"lr": lr, "temperature": tau} for lr, tau in itertools.product((0.005, 0.025, 0.1), (10, 20))
     ]
-    settings += [{"background": "support"}, background | {"background": "support"}, background, background | {"steps": 0}]
+    settings += [
+        {"background": "support"},
+        background | {"background": "support"},
+        background,
+        background | {"steps": 0},
+    ]
     weights = itertools.product((1.0, 2.5, 5.0, 10.0), (0.0025, 0.005, 0.01))
     settings += [background | {"transduction": weight, "lr": lr} for weight, lr in weights]
     best = background | {"transduction": 5.0, "lr": 0.005}
@@ -83,20 +88,6 @@ def _biases() -> tuple[Way, ...]:
 def _with(preset: str | None, settings: dict[str, Any]) -> Way:
     name = " ".join(f"{key}={value}" for key, value in settings.items())
     return Way(f"{preset} {name}" if preset else name, "repri", tuple(settings.items()), preset)
-
-
-def _presets() -> tuple[Way, ...]:
-    """The presets, ``original`` with one choice of the paper's at a time, and each preset with a known proportion."""
-    names = ("clean", "original", "official", "paper")
-    changes = {
-        "bias in cosine units": {"bias_unit": "cosine"},
-        "w⁰ over all cells": {"prototype": "pixels"},
-        "π as in Eq. 3": {"schedule": "paper"},
-    }
-    plain = [Way(name, "repri", preset=name) for name in names]
-    changed = [Way(f"original, {text}", "repri", tuple(x.items()), "original") for text, x in changes.items()]
-    known = [Way(f"{name}, π known", "repri-oracle", preset=name) for name in names]
-    return (*plain, *changed, *known)
 
 
 def _layers() -> tuple[Way, ...]:
@@ -143,7 +134,16 @@ _ITEMS = (
         (1, 5, 10),
         paper="table3-coco",
     ),
-    Item("table4", "shift", "Models of COCO-20i on PASCAL VOC", "shots", SHIFT, (*COMPARED, ORACLE), (1, 5), paper="table4"),
+    Item(
+        "table4",
+        "shift",
+        "Models of COCO-20i on PASCAL VOC",
+        "shots",
+        SHIFT,
+        (*COMPARED, ORACLE),
+        (1, 5),
+        paper="table4",
+    ),
     Item("table5", "ablation", "Terms of the objective", "folds", "pascal", (CE, CE_H, REPRI), (1, 5), paper="table5"),
     Item("table6", "speed", "Tasks per second", "speed", "pascal", COMPARED, (1, 5), folds=(0,), paper="table6"),
     Item(
@@ -176,7 +176,16 @@ _ITEMS = (
         (10,),
         paper="table9-coco",
     ),
-    Item("figure1", "maps", "Probabilities by the terms of the objective", "maps", "pascal", (CE, CE_H, REPRI), (1,), (0,)),
+    Item(
+        "figure1",
+        "maps",
+        "Probabilities by the terms of the objective",
+        "maps",
+        "pascal",
+        (CE, CE_H, REPRI),
+        (1,),
+        (0,),
+    ),
     Item(
         "figure2",
         "t_pi",
@@ -224,7 +233,9 @@ _ITEMS = (
         sweep=DELTA,
         notes=("The paper reads 70 % mIoU and more for δ between −0.1 and 0.3 from its figure.",),
     ),
-    Item("figure4", "panels", "Masks before the first step and after the last", "panels", "pascal", (REPRI,), (1,), (0,)),
+    Item(
+        "figure4", "panels", "Masks before the first step and after the last", "panels", "pascal", (REPRI,), (1,), (0,)
+    ),
     Item(
         "rules",
         "price-of-rules",
@@ -235,7 +246,6 @@ _ITEMS = (
         (1, 5),
         notes=("Each row needs networks of its own, which --extractor names by {variant}.",),
     ),
-    Item("presets", "presets", "Presets on generated scenes", "list", "scenes", _presets(), (1, 5), extractor="filters"),
     Item("layers", "layers", "Layers and input size of a transformer", "list", "pascal", _layers(), (1,)),
     _choice("classifier", "Classifiers, as base classes choose them", _classifiers()),
     _choice("scale", "Temperature and background, as base classes choose them", _scales()),
@@ -262,11 +272,17 @@ def find_items(names: list[str]) -> list[Item]:
     wanted = set()
     for name in names:
         if name == "all":
-            wanted |= {item.name for item in ITEMS.values() if item.paper or item.name.startswith("figure") or item.name == "rules"}
+            wanted |= {
+                item.name
+                for item in ITEMS.values()
+                if item.paper or item.name.startswith("figure") or item.name == "rules"
+            }
         elif (known := aliases.get(name, name)) in ITEMS:
             wanted.add(known)
         else:
             from repri.runtime.settings import nearest
 
-            raise RepriError(f"There is no item named {name!r}{nearest(name, [*ITEMS, *aliases])}: see repri reproduce list.")
+            raise RepriError(
+                f"There is no item named {name!r}{nearest(name, [*ITEMS, *aliases])}: see repri reproduce list."
+            )
     return [item for item in ITEMS.values() if item.name in wanted]

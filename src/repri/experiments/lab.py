@@ -111,7 +111,9 @@ class Lab:
         if way.method not in METHODS:
             return f"{way.name} is left out: the method {way.method} is not registered."
         if way.variant is not None and "{variant}" not in (self.place.extractor.name or ""):
-            return f"{way.name} is left out: name networks by --extractor with {{variant}}, which becomes {way.variant}."
+            return (
+                f"{way.name} is left out: name networks by --extractor with {{variant}}, which becomes {way.variant}."
+            )
         if needs_head(way.method) and self.place.heads is None:
             return f"{way.name} is left out: it needs a trained head, which --heads names."
         return None
@@ -129,7 +131,9 @@ class Lab:
         tasks = TaskSettings(shots=(cell.shots,), runs=cell.runs, tasks=cell.tasks, seed=cell.seed)
         own = dict(cell.way.settings)
         if needs_head(cell.way.method):
-            own["weights"] = str(self.place.heads).replace("{method}", cell.way.method).replace("{fold}", str(cell.fold))
+            own["weights"] = (
+                str(self.place.heads).replace("{method}", cell.way.method).replace("{fold}", str(cell.fold))
+            )
         method = MethodSettings(cell.way.method, cell.way.preset, own)
         return EvaluationSettings(data, tasks, self._extractor_settings(cell), method, self.place.protocol)
 

@@ -8,7 +8,7 @@ from repri.data.datasets.scenes import make_dataset
 @pytest.fixture
 def scenes(tmp_path, monkeypatch):
     cache = tmp_path / "cache"
-    make_dataset(cache / "scenes-1", train=8, val=24, size=129)
+    make_dataset(cache / "scenes-1", train=8, val=24, size=161)
     monkeypatch.setenv("REPRI_CACHE", str(cache))
     monkeypatch.chdir(tmp_path)
 

@@ -27,7 +27,7 @@ class Quick(NamedTuple):
 def scenes(tmp_path_factory):
     """A cache with smaller scenes than those that a user gets."""
     cache = tmp_path_factory.mktemp("cache")
-    make_dataset(cache / "scenes-1", train=8, val=56, size=129)
+    make_dataset(cache / "scenes-1", train=8, val=80, size=193)
     return cache
 
 

@@ -50,8 +50,8 @@ def reproduce(
 ) -> None:
     """Make the paper's tables and figures again, beside the paper's numbers.
 
-    Cells that were computed are kept: a run that was stopped goes on. Many processes: torchrun --nproc-per-node N -m repri
-    reproduce …
+    Cells that were computed are kept: a run that was stopped goes on. Many processes: torchrun --nproc-per-node N -m
+    repri reproduce …
     """
     if items == ["list"]:
         return _list()

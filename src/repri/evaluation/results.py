@@ -141,8 +141,8 @@ def make_result(
 
 
 def proportion_error(errors: np.ndarray) -> dict[str, Any] | None:
-    """Relative error δ of π at the start and at the end: medians of |δ| and of δ, and the mean and the 5, 25, 50, 75 and
-    95 % quantiles of δ; None if the method has no π."""
+    """Relative error δ of π at the start and at the end: medians of |δ| and of δ, mean and quantiles of δ; None if the
+    method has no π."""
     if np.isnan(errors).all():
         return None
     size, signed = np.median(np.abs(errors), 0), np.median(errors, 0)

@@ -132,7 +132,11 @@ def _points(axes: Any, points: list[tuple[str, Any]]) -> None:
     ours = [number.ours for _, number in points]
     sides = [[n.ours - n.low for _, n in points], [n.high - n.ours for _, n in points]]
     axes.errorbar(ours, places, xerr=sides, fmt="o", color=STYLES[0]["color"], capsize=3, label="ours, 95 % interval")
-    paper = [(number.paper, place) for place, (_, number) in zip(places, points, strict=True) if number.paper]
+    paper = [
+        (number.paper, place)
+        for place, (_, number) in zip(places, points, strict=True)
+        if number.paper and number.comparable
+    ]
     x, y = zip(*paper, strict=True) if paper else ((), ())
     axes.plot(x, y, "x", color=STYLES[1]["color"], markersize=7, markeredgewidth=2, label="the paper")
     axes.set_yticks(places, [label for label, _ in points], fontsize=8, parse_math=False)

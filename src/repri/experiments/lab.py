@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ class Place:
     """Folder of PASCAL VOC."""
     coco_root: str | None = None
     """Folder of COCO."""
-    extractor: ExtractorSettings = ExtractorSettings()
+    extractor: ExtractorSettings = field(default_factory=ExtractorSettings)
     """The extractor; without a name, the variant of the embedded model that has not seen the tested classes."""
     protocol: str = "clean"
     heads: str | None = None
@@ -171,7 +171,7 @@ class Lab:
         settings, extractor = self.settings(cell), self.extractor(cell)
         plan = Plan(settings, None, get_protocol(settings.protocol), {})  # ty: ignore[invalid-argument-type]
         preset = plan.preset({cell.fold: extractor})
-        values = asdict(settings) | {"refine": plan.refine, "precision": plan.precision}
+        values: dict[str, Any] = asdict(settings) | {"refine": plan.refine, "precision": plan.precision}
         values["tasks"]["shots"] = cell.shots
         values["method"]["settings"] = plan.method(preset).settings()
         return identity_of(values, cell.fold, extractor.fingerprint, cell.images)

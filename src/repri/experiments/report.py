@@ -19,7 +19,9 @@ __all__ = ["Findings", "mean_of_folds", "table_of"]
 
 EXACT = "± is half of the 95 % interval over our tasks; the paper gives no interval, so its numbers count as exact."
 
-SHAPE = "Generated scenes are not the paper's data: the budget quick checks that everything runs, and no number of it counts."
+SHAPE = (
+    "Generated scenes are not the paper's data: the budget quick checks that all runs, and its numbers do not count."
+)
 
 
 @dataclass(frozen=True)

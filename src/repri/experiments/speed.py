@@ -114,8 +114,7 @@ def speed_table(findings: Findings, speeds: dict[Cell, tuple[float, float]]) -> 
         f"{k}-shot: {what}" for k in item.shots for what in ("tasks/s from images", "tasks/s, features stored", "mIoU")
     )
     notes = (
-        "The methods took turns on the same tasks in one run; medians are shown. mIoU is of fold 0, and the paper's of all "
-        "folds.",
+        "The methods took turns on the same tasks in one run; medians are shown. Our mIoU is of fold 0 alone.",
         *(f"Paper: {note}" for note in paper.notes),
         *findings.left_out,
     )

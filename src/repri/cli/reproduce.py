@@ -11,7 +11,7 @@ import typer
 
 from repri.runtime.errors import RepriError
 
-from .common import Bars
+from .common import Bars, running
 
 if TYPE_CHECKING:
     from repri.experiments.lab import Lab, Place
@@ -120,7 +120,7 @@ def _run(items: list[str], place: Place, output: Path, results: Path, dry_run: b
     stored = [results] if results.is_dir() else []
     with world() as here:
         bars = Bars() if here.first else None
-        lab = Lab(place, CellStore(output / "cells", stored), here, _report(bars) if bars else None)
+        lab = Lab(place, CellStore(output / "cells", stored), here, running(bars) if bars else None)
         with bars or nullcontext():
             works = [work_of(lab, item) for item in chosen]
         if dry_run:
@@ -167,13 +167,3 @@ def _time(seconds: float) -> str:
         if seconds < 7200
         else f"{seconds / 3600:.1f} h"
     )
-
-
-def _report(bars: Bars) -> Any:
-    """Progress with the running mIoU."""
-    from repri.evaluation.metrics import running_miou
-
-    def show(what: str, done: int, total: int, counts: Any) -> None:
-        bars.show(what, done, total, "" if counts is None else f"mIoU {running_miou(counts):.1f}")
-
-    return show

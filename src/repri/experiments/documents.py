@@ -15,8 +15,8 @@ what the files give::
 
 ``{file}`` gives mIoU, half of its interval, the runs and tasks if they are not 5×1000, and δ. Parts of it are
 ``{file:miou}``, ``{file:half}`` (without δ), ``{file:short}`` (without runs and tasks too), ``{file:delta}`` (with δ,
-without runs and tasks), ``{file:folds}`` and ``{file:fold0}``. ``{a+b:half}`` takes each fold from the last file that has
-it. ``{paper:table1/RePRI/1}`` is the paper's number, and ``{paper:table1/RePRI/1/0}`` that of fold 0.
+without runs and tasks), ``{file:folds}`` and ``{file:fold0}``. ``{a+b:half}`` takes each fold from the last file that
+has it. ``{paper:table1/RePRI/1}`` is the paper's number, and ``{paper:table1/RePRI/1/0}`` that of fold 0.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Any
 
 from repri.runtime.errors import RepriError
 
-from .recipe import Item, Sweep, Way
+from .recipe import Data, Item, Kind, Sweep, Way
 
 __all__ = ["ITEMS", "find_items"]
 
@@ -28,7 +28,7 @@ COMPARED = (
     Way("RePRI", "repri"),
 )
 """The compared methods; those that are not registered, or that need a head that is not given, are left out."""
-SHIFT = "coco-pascal"
+SHIFT: Data = "coco-pascal"
 T_PI = Sweep(
     "t_pi",
     "t_π: step at which π is estimated again",
@@ -107,75 +107,34 @@ def _layers() -> tuple[Way, ...]:
     )
 
 
+def _compared(
+    name: str,
+    alias: str,
+    title: str,
+    data: Data,
+    shots: tuple[int, ...],
+    paper: str | None = None,
+    kind: Kind = "folds",
+) -> Item:
+    """A table of all methods and the oracle."""
+    return Item(name, alias, title, kind, data, (*COMPARED, ORACLE), shots, paper=paper or name)
+
+
 def _choice(name: str, title: str, ways: tuple[Way, ...]) -> Item:
     return Item(f"choose-{name}", name, title, "choice", "pascal", ways, (1, 5), split="train", seed=1)
 
 
 _ITEMS = (
-    Item("table1", "pascal", "Results on PASCAL-5i", "folds", "pascal", (*COMPARED, ORACLE), (1, 5), paper="table1"),
-    Item("table2", "coco", "Results on COCO-20i", "folds", "coco", (*COMPARED, ORACLE), (1, 5), paper="table2"),
-    Item(
-        "table3",
-        "shots",
-        "1, 5 and 10 shots on PASCAL-5i",
-        "shots",
-        "pascal",
-        (*COMPARED, ORACLE),
-        (1, 5, 10),
-        paper="table3-pascal",
-    ),
-    Item(
-        "table3-coco",
-        "shots-coco",
-        "1, 5 and 10 shots on COCO-20i",
-        "shots",
-        "coco",
-        (*COMPARED, ORACLE),
-        (1, 5, 10),
-        paper="table3-coco",
-    ),
-    Item(
-        "table4",
-        "shift",
-        "Models of COCO-20i on PASCAL VOC",
-        "shots",
-        SHIFT,
-        (*COMPARED, ORACLE),
-        (1, 5),
-        paper="table4",
-    ),
+    _compared("table1", "pascal", "Results on PASCAL-5i", "pascal", (1, 5)),
+    _compared("table2", "coco", "Results on COCO-20i", "coco", (1, 5)),
+    _compared("table3", "shots", "1, 5 and 10 shots on PASCAL-5i", "pascal", (1, 5, 10), "table3-pascal", "shots"),
+    _compared("table3-coco", "shots-coco", "1, 5 and 10 shots on COCO-20i", "coco", (1, 5, 10), kind="shots"),
+    _compared("table4", "shift", "Models of COCO-20i on PASCAL VOC", SHIFT, (1, 5), kind="shots"),
     Item("table5", "ablation", "Terms of the objective", "folds", "pascal", (CE, CE_H, REPRI), (1, 5), paper="table5"),
     Item("table6", "speed", "Tasks per second", "speed", "pascal", COMPARED, (1, 5), folds=(0,), paper="table6"),
-    Item(
-        "table8",
-        "shift-folds",
-        "Models of COCO-20i on PASCAL VOC, by fold",
-        "folds",
-        SHIFT,
-        (*COMPARED, ORACLE),
-        (1, 5),
-        paper="table8",
-    ),
-    Item(
-        "table9",
-        "ten-shots",
-        "Ten shots on PASCAL-5i",
-        "folds",
-        "pascal",
-        (*COMPARED, ORACLE),
-        (10,),
-        paper="table9-pascal",
-    ),
-    Item(
-        "table9-coco",
-        "ten-shots-coco",
-        "Ten shots on COCO-20i",
-        "folds",
-        "coco",
-        (*COMPARED, ORACLE),
-        (10,),
-        paper="table9-coco",
-    ),
+    _compared("table8", "shift-folds", "Models of COCO-20i on PASCAL VOC, by fold", SHIFT, (1, 5)),
+    _compared("table9", "ten-shots", "Ten shots on PASCAL-5i", "pascal", (10,), "table9-pascal"),
+    _compared("table9-coco", "ten-shots-coco", "Ten shots on COCO-20i", "coco", (10,)),
     Item(
         "figure1",
         "maps",

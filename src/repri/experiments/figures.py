@@ -24,6 +24,8 @@ STYLES = (
 )
 """Colours of Okabe and Ito, which the colour-blind tell apart, each with a marker and a line style of its own."""
 SUFFIXES = (".png", ".svg")
+WIDE = 5.0
+"""Value of δ from which its axis is logarithmic above 1."""
 
 
 def write_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
@@ -88,6 +90,8 @@ def delta_figure(findings: Findings) -> Figure:
     median = {"color": "black", "linewidth": 2}
     mean = {"marker": "D", "markerfacecolor": "white", "markeredgecolor": "black", "markersize": 6}
     axes.bxp(boxes, showmeans=True, medianprops=median, meanprops=mean, widths=0.5)
+    if max(box["whishi"] for box in boxes) > WIDE:
+        axes.set_yscale("symlog", linthresh=1)
     axes.axhline(0, color="0.4", linestyle="--", linewidth=1)
     axes.set_ylabel("δ: relative error of the proportion", fontsize=9)
     axes.set_xlabel("line: median, diamond: mean, whiskers: 5 and 95 %", fontsize=8)

@@ -90,7 +90,7 @@ def delta_figure(findings: Findings) -> Figure:
     median = {"color": "black", "linewidth": 2}
     mean = {"marker": "D", "markerfacecolor": "white", "markeredgecolor": "black", "markersize": 6}
     axes.bxp(boxes, showmeans=True, medianprops=median, meanprops=mean, widths=0.5)
-    if max(box["whishi"] for box in boxes) > WIDE:
+    if max(error[f"{name}_quantiles"][-1] for name, _ in names) > WIDE:
         axes.set_yscale("symlog", linthresh=1)
     axes.axhline(0, color="0.4", linestyle="--", linewidth=1)
     axes.set_ylabel("δ: relative error of the proportion", fontsize=9)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from repri.data.tasks.tasks import Task
-from repri.evaluation.runner import Runner, images_of
+from repri.evaluation.runner import Runner
 from repri.features.store import FeatureStore
 from repri.runtime.draw import highlight
 
@@ -63,7 +63,7 @@ def panels_of(lab: Lab, item: Item) -> list[Panel]:
     store = FeatureStore(extractor, plan.protocol.resize, plan.settings.extractor.size, precision=plan.precision)
     drawn = plan.tasks[cells[0].shots, cells[0].fold]
     tasks = _different(drawn.runs[0])
-    store.prepare([path for path in images_of(plan.dataset, drawn) if _is_of(path, tasks, plan)])
+    store.prepare(sorted({plan.dataset[id].image for task in tasks for id in (task.query, *task.support)}))
     first = cells[-1].way.set(steps=0)
     ways = {"initial": first} | {cell.way.name: cell.way for cell in cells}
     return [_panel(task, lab, cells[0], ways, store) for task in tasks]
@@ -76,10 +76,6 @@ def _different(tasks: Sequence[Task]) -> list[Task]:
         seen.setdefault(task.class_id, task)
     chosen = list(seen.values())[:SHOWN]
     return chosen + [task for task in tasks if task not in chosen][: SHOWN - len(chosen)]
-
-
-def _is_of(path: object, tasks: Sequence[Task], plan) -> bool:
-    return path in {plan.dataset[id].image for task in tasks for id in (task.query, *task.support)}
 
 
 def _panel(task: Task, lab: Lab, cell: Cell, ways: dict, store: FeatureStore) -> Panel:

@@ -14,7 +14,7 @@ import typer
 
 from repri.runtime.errors import RepriError
 
-from . import annotate, compare, data, demo, evaluate, info, segment, serve, train, try_folder, weights
+from . import annotate, compare, data, demo, evaluate, info, reproduce, segment, serve, train, try_folder, weights
 
 __all__ = ["app", "main"]
 
@@ -35,6 +35,7 @@ app.command("try")(try_folder.try_folder)
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
+app.command("reproduce")(reproduce.reproduce)
 app.add_typer(data.app, name="data")
 app.add_typer(weights.app, name="weights")
 

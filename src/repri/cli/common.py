@@ -11,7 +11,7 @@ import typer
 
 from repri.runtime.errors import RepriError
 
-__all__ = ["Bars", "MethodOptions", "counting", "method_settings"]
+__all__ = ["Bars", "MethodOptions", "counting", "method_settings", "running"]
 
 MethodOptions = Annotated[
     list[str] | None,
@@ -83,3 +83,13 @@ class Bars:
 def counting(bars: Bars | None, what: str = "count classes") -> Callable[[int, int], None] | None:
     """A function that shows one kind of work as a bar."""
     return None if bars is None else lambda done, total: bars.show(what, done, total)
+
+
+def running(bars: Bars) -> Callable[..., None]:
+    """A function that shows tasks as a bar with the running mIoU."""
+    from repri.evaluation.metrics import running_miou
+
+    def show(what: str, done: int, total: int, counts: Any) -> None:
+        bars.show(what, done, total, "" if counts is None else f"mIoU {running_miou(counts):.1f}")
+
+    return show

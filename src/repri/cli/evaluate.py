@@ -12,7 +12,7 @@ import typer
 from repri.evaluation.settings import RENAMED, EvaluationSettings
 from repri.runtime.errors import RepriError
 
-from .common import Bars, MethodOptions, counting, method_settings
+from .common import Bars, MethodOptions, counting, method_settings, running
 from .flags import resolve, settings_command
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def evaluate(config: Path | None, given: dict[str, Any], set: MethodOptions = No
         with bars or nullcontext():
             plan = plan_evaluation(settings, counting(bars))
             extractors = _extractors(plan.settings.extractor)
-            results = evaluate_folds(plan, extractors, here, _report(bars) if bars else None)
+            results = evaluate_folds(plan, extractors, here, running(bars) if bars else None)
         if here.first:
             from .tables import print_result
 
@@ -96,13 +96,3 @@ def _extractors(chosen: ExtractorSettings) -> Callable[[int], FeatureExtractor]:
         return build_extractor(chosen, default_device(), fold)
 
     return lambda fold: load(None if fixed else fold)
-
-
-def _report(bars: Bars) -> Callable[..., None]:
-    """Progress with the running mIoU."""
-    from repri.evaluation.metrics import running_miou
-
-    def show(what: str, done: int, total: int, counts: Any) -> None:
-        bars.show(what, done, total, "" if counts is None else f"mIoU {running_miou(counts):.1f}")
-
-    return show

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,9 +21,20 @@ from repri.runtime.reading import read_json, short, validated
 from .metrics import Counts, Scores, paired_interval, scores
 from .runner import Outcome
 
-__all__ = ["Comparison", "compare", "load_result", "make_result", "save_result"]
+__all__ = [
+    "QUANTILES",
+    "Comparison",
+    "compare",
+    "counts_of",
+    "load_result",
+    "make_result",
+    "paired_difference",
+    "save_result",
+]
 
 FORMAT = "repri-result-1"
+QUANTILES = (5, 25, 50, 75, 95)
+"""Percentages of the quantiles of δ in a result."""
 
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -134,14 +146,22 @@ def _fold_entry(outcome: Outcome, scored: Scores, tasks_hash: str) -> dict[str, 
     return entry
 
 
-def proportion_error(errors: np.ndarray) -> dict[str, float] | None:
-    """Relative error δ of π at the start and at the end: medians of |δ| and of δ; None if the method has no π."""
+def proportion_error(errors: np.ndarray) -> dict[str, Any] | None:
+    """Relative error δ of π at the start and at the end: medians of |δ| and of δ, mean and quantiles of δ; None if the
+    method has no π."""
     if np.isnan(errors).all():
         return None
     size, signed = np.median(np.abs(errors), 0), np.median(errors, 0)
     names = ("initial", "final")
+    quantiles, means = np.percentile(errors, QUANTILES, 0), errors.mean(0)
     return {name: float(size[i]) for i, name in enumerate(names)} | {
-        f"{name}_signed": float(signed[i]) for i, name in enumerate(names)
+        key: value
+        for i, name in enumerate(names)
+        for key, value in (
+            (f"{name}_signed", float(signed[i])),
+            (f"{name}_mean", float(means[i])),
+            (f"{name}_quantiles", quantiles[:, i].tolist()),
+        )
     }
 
 
@@ -210,14 +230,26 @@ def _hashes(result: dict[str, Any]) -> dict[str, str]:
 
 
 def _difference(first: dict[str, Any], second: dict[str, Any]) -> tuple[float, float, float]:
-    """Mean over folds of the paired differences."""
-    rows = [paired_interval(_counts(first, fold), _counts(second, fold)) for fold in first["tasks"]]
+    return paired_difference([(counts_of(first, fold), counts_of(second, fold)) for fold in first["tasks"]])
+
+
+def paired_difference(folds: Sequence[tuple[Counts, Counts]]) -> tuple[float, float, float]:
+    """Mean over folds of the paired differences, and its 95 % interval.
+
+    Args:
+        folds: The counts of two methods on the same tasks, for each fold.
+
+    Returns:
+        The second's mIoU minus the first's, the lower and the upper end.
+    """
+    rows = [paired_interval(first, second) for first, second in folds]
     centre = float(np.mean([row[0] for row in rows]))
     below = np.sqrt(np.sum([(row[0] - row[1]) ** 2 for row in rows])) / len(rows)
     above = np.sqrt(np.sum([(row[2] - row[0]) ** 2 for row in rows])) / len(rows)
     return centre, centre - float(below), centre + float(above)
 
 
-def _counts(result: dict[str, Any], fold: str) -> Counts:
+def counts_of(result: dict[str, Any], fold: str) -> Counts:
+    """The counts of the tasks of a fold in a result file that has them."""
     tasks = result["tasks"][fold]
     return Counts(np.array(tasks["run"]), np.array(tasks["class"]), np.array(tasks["pixels"], np.int64))

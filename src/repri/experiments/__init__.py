@@ -1,1 +1,1 @@
-"""The paper's tables and figures: what to run and how to draw it."""
+"""The paper's tables and figures: its numbers, what to run, how to draw it."""

@@ -12,7 +12,7 @@ from repri.runtime.errors import MissingExtraError, RepriError
 from repri.runtime.files import atomic
 from repri.runtime.reading import read_text
 
-__all__ = ["plot_comparison", "plot_training"]
+__all__ = ["new_figure", "plot_comparison", "plot_training"]
 
 
 FORMATS = (".png", ".svg", ".pdf", ".jpg")
@@ -32,7 +32,7 @@ def plot_comparison(compared: Sequence[Comparison], path: Path) -> Path:
     if path.is_dir() or path.suffix.lower() not in ("", *FORMATS):
         raise RepriError(f"{path} cannot be drawn: give a file name that ends in {', '.join(FORMATS)}.")
     path = path if path.suffix else path.with_suffix(".png")
-    figure = _figure(7, 0.9 + 0.45 * len(compared))
+    figure = new_figure(7, 0.9 + 0.45 * len(compared))
     axes = figure.subplots()
     for row, item in enumerate(compared):
         result = item.result
@@ -71,7 +71,7 @@ def plot_training(folder: Path) -> Path:
     _check_rows(rows, path)
     if not rows[0]["loss"]:
         raise RepriError(f"{folder} was computed in one pass (a discriminant), so there is no curve to draw.")
-    figure = _figure(7, 2.6)
+    figure = new_figure(7, 2.6)
     left, right = figure.subplots(1, 2)
     left.plot([int(row["epoch"]) for row in rows], [float(row["loss"]) for row in rows], "o-", markersize=3)
     labelled = any(row["base_miou"] for row in rows)
@@ -100,7 +100,8 @@ def _check_rows(rows: list[dict[str, Any]], path: Path) -> None:
             raise RepriError(f"{path}, line {number}, is not a line of a log of `repri train`.") from None
 
 
-def _figure(width: float, height: float) -> Any:
+def new_figure(width: float, height: float) -> Any:
+    """An empty figure of a width and a height in inches; the extra ``plot`` has matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

@@ -15,9 +15,9 @@ from typing_extensions import NotRequired, TypedDict
 from repri.features.extractor import FeatureExtractor
 from repri.inference import InferenceConfig
 from repri.models.load import named_by_a_file
-from repri.models.weights.checkpoints import read_tensors, write_tensors
 from repri.runtime.errors import RepriError
 from repri.runtime.reading import parse_json, short, validated
+from repri.runtime.tensors import read_tensors, write_tensors
 
 from .classify import Shots
 from .experts.blend import Choice

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -106,8 +105,3 @@ def load_method(path: Path, settings: Mapping[str, Any] | None = None, name: str
     method.training = Training(made["name"], made["identity"], widths, tuple(content["seen"]), **facts)
     method.seen = method.training.seen
     return method
-
-
-def facts_of(method: LearnedMethod) -> dict[str, Any]:
-    """How a method was trained, as plain values for results."""
-    return {} if method.training is None else dataclasses.asdict(method.training)

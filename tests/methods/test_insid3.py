@@ -1,5 +1,7 @@
 """INSID3: its steps by loops and scipy, and a planted scene."""
 
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -62,6 +64,12 @@ def test_clusters_are_scipys():
     assert found[0] == 0
     assert set(found) == set(range(found.max() + 1))
     assert clusters_of(cells[:1], 0.4).tolist() == [0]
+
+
+def test_scipy_is_asked_for(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy.cluster.hierarchy", None)
+    with pytest.raises(RepriError, match="insid3 needs scipy: pip install"):
+        clusters_of(torch.rand(3, 2), 0.4)
 
 
 def test_the_score_of_clusters():

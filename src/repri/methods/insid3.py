@@ -17,7 +17,7 @@ from torch import Tensor
 
 from repri.features.extractor import FeatureExtractor
 from repri.inference.labels import on_one_grid
-from repri.runtime.errors import RepriError
+from repri.runtime.errors import MissingExtraError, RepriError
 
 from .base import Episode, Method, Prediction
 from .learned import Positions, channels_of, pick_layers
@@ -137,8 +137,10 @@ def clusters_of(cells: Tensor, distance: float) -> Tensor:
         >>> clusters_of(torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]]), 0.4).bincount()
         tensor([2, 1])
     """
-    from scipy.cluster.hierarchy import fcluster, linkage
-
+    try:
+        from scipy.cluster.hierarchy import fcluster, linkage
+    except ImportError:
+        raise MissingExtraError("The method insid3 needs scipy: pip install 'repri[data]' brings it.") from None
     if len(cells) == 1:
         return torch.zeros(1, dtype=torch.long)
     unit = F.normalize(cells, dim=1)

@@ -23,7 +23,7 @@ def test_the_rate_rises_during_the_warm_up():
 def test_the_classifier_has_a_factor(trained):
     trainee = trained.plan.trainee
     body, classifier = build_optimiser(
-        trainee, settings_from(SMALL | {"optimiser.classifier_factor": 5.0})
+        trainee, settings_from(SMALL | {"optimiser.classifier_factor": 5.0}), trainee.last
     ).param_groups
     assert (body["factor"], classifier["factor"]) == (1.0, 5.0)
     assert {id(p) for p in classifier["params"]} == {id(p) for p in trainee.last.parameters()}

@@ -28,7 +28,7 @@ def test_every_setting_has_a_flag():
     }
     for section, kind in (("", TrainSettings), *field_types(TrainSettings).items()):
         for name, wanted in field_types(kind).items() if is_dataclass(kind) else ():
-            if not is_dataclass(wanted):
+            if not is_dataclass(wanted) and name != "settings":  # which --set fills
                 assert (f"{section}.{name}" if section else name) in flags
     assert {flags[name] for name in RENAMED.values()} == {
         "size",

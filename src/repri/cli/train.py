@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 
-from repri.protocols import get_protocol
 from repri.training.settings import RENAMED, TrainSettings
 
 from .common import Bars, counting
@@ -45,9 +44,9 @@ def _run(settings: TrainSettings, resume: bool, dry_run: bool) -> None:
     from repri.training import Stopped, prepare
     from repri.training import train as run
     from repri.training.checks import check_folder
-    from repri.training.estimate import measure, summary
+    from repri.training.estimate import measure
 
-    selection = get_protocol(settings.protocol).selection
+    selection = settings.selection
     with world() as here:
         device = default_device()
         bars = Bars() if here.first else None
@@ -55,18 +54,18 @@ def _run(settings: TrainSettings, resume: bool, dry_run: bool) -> None:
         try:
             with bars or nullcontext():
                 plan = prepare(settings, here, counting(bars), device)
-                check_folder(plan.folder, resume)
+                check_folder(plan.target, resume)
                 if plan.skipped and here.first:
                     typer.echo(f"left out, cannot be read: {', '.join(plan.skipped)}", err=True)
                 select = _episodic(settings, here, device) if selection == "novel" and settings.stepwise else None
                 if dry_run:
                     if here.first:
                         plan.check_images(counting(bars, "read images"))
-                    lines = [*summary(plan), measure(plan, here, report, device)]
+                    lines = [*plan.summary(), measure(plan, here, report, device)]
                 else:
                     done = run(plan, here, resume, report, select, device)
                     best = f"best {done.best:.1f}, " if selection != "last" and done.best > -inf else ""
-                    lines = [f"{best}written: {plan.folder / 'model.safetensors'}"]
+                    lines = [f"{best}written: {plan.target}"]
         except Stopped as stopped:
             if here.first:
                 typer.echo(f"{stopped}; go on with --resume", err=True)

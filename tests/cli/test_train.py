@@ -87,9 +87,19 @@ def test_help_needs_no_torch():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "False", done.stderr
-    for flag in ("--epochs", "--root", "--teacher-size", "--validate-every", "--no-mixed-precision", "--resume"):
+    for flag in (
+        "--epochs",
+        "--root",
+        "--teacher-size",
+        "--validate-every",
+        "--no-mixed-precision",
+        "--resume",
+        "--train-shots",
+        "--set",
+    ):
         assert flag in done.stdout
-    assert "--set" not in done.stdout
+    for flag in ("--method", "--train-shots", "--episodes", "--set"):
+        assert flag in done.stdout
 
 
 def test_a_dry_run_writes_nothing(config_file, tmp_path):

@@ -19,8 +19,8 @@ from repri.models.heads.discriminant import Discriminant
 from repri.models.heads.files import load_head
 from repri.models.weights import embedded
 from repri.models.weights.checkpoints import read_checkpoint, save_checkpoint
-from repri.models.weights.files import write_tensors
 from repri.runtime.download import file_sha256
+from repri.runtime.tensors import write_tensors
 
 
 def main() -> None:

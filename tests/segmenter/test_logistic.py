@@ -32,7 +32,7 @@ def fitted():
 
 def logistic(fitted):
     old = fitted.classifier
-    made = make_classifier(True, old.shots, old.classes, old.method, old.background, old.joint)
+    made = make_classifier(True, old.shots, old.classes, old.method, old.extractor, old.joint)
     assert isinstance(made, LogisticClassifier)
     return made
 

@@ -177,6 +177,7 @@ def _fit(settings: SegmentSettings, shots: AnnotatedShots, extractor: FeatureExt
         textures=settings.textures,
         refine=get_protocol("clean").refine if settings.refine == "default" else settings.refine,
         regions=settings.regions,
+        weights=settings.method.weights,
     )
     return segmenter.fit_maps(shots.images, shots.maps, shots.classes)
 

@@ -72,9 +72,9 @@ class Plan:
                     )
         return asked
 
-    def method(self, preset: str) -> Method:
-        """The method with its settings."""
-        return build_method(self.settings.method.name, preset, self.settings.method.settings)
+    def method(self, preset: str, fold: int) -> Method:
+        """The method with its settings, and with the trained network of a fold if it has one."""
+        return _method(self.settings, preset, fold)
 
 
 def plan_evaluation(settings: EvaluationSettings, progress: Callable[[int, int], None] | None = None) -> Plan:
@@ -88,7 +88,8 @@ def plan_evaluation(settings: EvaluationSettings, progress: Callable[[int, int],
         The plan, in which every setting is resolved.
     """
     protocol, data = get_protocol(settings.protocol), settings.data
-    build_method(settings.method.name, settings.method.preset or protocol.preset or "clean", settings.method.settings)
+    if "{fold}" not in f"{settings.method.name} {settings.method.weights}":
+        _method(settings, settings.method.preset or protocol.preset or "clean", 0)
     get_refiner(_refine(settings, protocol))
     shifted = data.test_data not in (None, data.name)
     if shifted and (data.name, data.test_data) != ("coco", "pascal"):
@@ -116,6 +117,13 @@ def plan_evaluation(settings: EvaluationSettings, progress: Callable[[int, int],
         for shots in drawn.shots
     }
     return Plan(settings, dataset, protocol, tasks)
+
+
+def _method(settings: EvaluationSettings, preset: str, fold: int) -> Method:
+    """The method of a fold."""
+    chosen = settings.method
+    name, weights = (text and text.replace("{fold}", str(fold)) for text in (chosen.name, chosen.weights))
+    return build_method(name or "", preset, chosen.settings, weights)
 
 
 def _refine(settings: EvaluationSettings, protocol: Protocol) -> str:

@@ -14,7 +14,7 @@ from repri.data.io.classes import among
 from repri.data.tasks.tasks import TaskList
 from repri.features.extractor import FeatureExtractor
 from repri.features.store import FeatureStore
-from repri.methods import Method, build_method
+from repri.methods import LearnedMethod, Method, build_method
 from repri.protocols import Protocol, get_protocol
 from repri.runtime.distributed import World
 from repri.runtime.memory import peak_memory
@@ -59,6 +59,7 @@ def evaluate(
     store = store or FeatureStore(extractor, rules.resize, precision=rules.precision)
     if isinstance(method, str):
         method = build_method(method, rules.preset or extractor.default_preset)
+    method.check(extractor)
     runner = Runner(dataset, method, store, rules, rules.refine if refine is None else refine)
     store.prepare(images_of(dataset, tasks))
     return run_tasks(runner, tasks, progress=progress)
@@ -86,7 +87,10 @@ def evaluate_folds(
     world = world or World()
     extractors = {fold: extractor_for(fold) for fold in plan.folds}
     preset = plan.preset(extractors)
-    method, seen = plan.method(preset), _seen(plan, extractors, world)
+    methods = {fold: plan.method(preset, fold) for fold in plan.folds}
+    for fold, method in methods.items():
+        method.check(extractors[fold])
+    seen = _seen(plan, extractors, methods, world)
     shots_list = plan.settings.tasks.shots
     outcomes: dict[int, dict[int, Outcome]] = {shots: {} for shots in shots_list}
     seconds: dict[int, float] = dict.fromkeys(shots_list, 0.0)
@@ -104,7 +108,7 @@ def evaluate_folds(
         store.prepare(images[fold], tell, world.share, max(map(len, images.values())))
         world.wait()
         extraction += time.perf_counter() - start
-        runner = Runner(plan.dataset, method, store, plan.protocol, plan.refine, plan.settings.borders)
+        runner = Runner(plan.dataset, methods[fold], store, plan.protocol, plan.refine, plan.settings.borders)
         for shots in shots_list:
             start, label = time.perf_counter(), f"fold {fold}, {shots}-shot"
             show = (lambda a, b, c, label=label: report(label, a, b, c)) if report else None
@@ -113,9 +117,9 @@ def evaluate_folds(
     results = {}
     for shots in shots_list:
         timing = _timing(plan, extraction, seconds[shots], world)
-        more = {"extractor": facts, "seen": seen, "timing": timing}
+        more = {"extractor": facts, "seen": seen, "timing": timing} | _trained(methods)
         hashes = {fold: plan.tasks[shots, fold].hash for fold in plan.folds}
-        config = _resolved(plan, shots, method, preset)
+        config = _resolved(plan, shots, methods[plan.folds[0]], preset)
         results[shots] = make_result(config, outcomes[shots], hashes, dict(plan.dataset.classes), more)
     return results
 
@@ -139,15 +143,27 @@ def _timing(plan: Plan, extraction: float, seconds: float, world: World) -> dict
     }
 
 
-def _seen(plan: Plan, extractors: Mapping[int, FeatureExtractor], world: World) -> dict[int, list[str]]:
-    """Fold → tested classes whose labels its extractor was trained with, with a warning."""
+def _trained(methods: Mapping[int, Method]) -> dict[str, Any]:
+    """How the networks of the methods were trained, if they were."""
+    facts = {fold: m.training for fold, m in methods.items() if isinstance(m, LearnedMethod) and m.training is not None}
+    return {"trained": {fold: asdict(training) for fold, training in facts.items()}} if facts else {}
+
+
+def _seen(
+    plan: Plan, extractors: Mapping[int, FeatureExtractor], methods: Mapping[int, Method], world: World
+) -> dict[int, list[str]]:
+    """Fold → tested classes whose labels its extractor or its method was trained with, with a warning."""
     seen = {}
     for fold, extractor in extractors.items():
-        seen[fold] = among(plan.classes(fold), extractor.seen)
-        if seen[fold] and world.first:
-            warnings.warn(
-                f"Fold {fold} tests {', '.join(seen[fold])}, which are not novel to {extractor.name}: it was "
-                "trained with their labels. Use an extractor that was not, such as distilled.",
-                stacklevel=3,
-            )
+        method, classes = methods[fold], plan.classes(fold)
+        told = {extractor.name: among(classes, extractor.seen), method.name: among(classes, method.seen)}
+        seen[fold] = [name for name in classes if any(name in names for names in told.values())]
+        for what, names in told.items():
+            if names and world.first:
+                warnings.warn(
+                    f"Fold {fold} tests {', '.join(names)}, which are not novel to {what}: it was trained with their "
+                    "labels. Use one that was not"
+                    + (", such as the extractor distilled." if what == extractor.name else "."),
+                    stacklevel=3,
+                )
     return seen

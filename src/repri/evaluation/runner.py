@@ -91,7 +91,12 @@ class Truth:
     @cached_property
     def scored(self) -> Tensor:
         """The mask at the size at which the protocol scores."""
-        return torch.from_numpy(self.mask) if self.protocol.scored_at == "original" else self.view.mask(self.mask)
+        return torch.from_numpy(self.mask) if self.protocol.scored_at == "original" else self.full
+
+    @cached_property
+    def full(self) -> Tensor:
+        """The mask at the size of the network's input."""
+        return self.view.mask(self.mask)
 
     @cached_property
     def query_cells(self) -> Tensor | None:
@@ -159,8 +164,10 @@ class Runner:
             labels = [truth.area for truth in truths]
         features = [self.store.get(self.dataset[id].image) for id in (*task.support, task.query)]
         told = query.proportion if self.method.oracle else None
-        support, background = Support(features[:-1], labels), self.store.extractor.background
-        episode = Episode(support, features[-1], query.query_cells, told, background)
+        masks = [truth.full for truth in truths] if self.method.needs_masks else None
+        support = Support(features[:-1], labels, masks, [truth.view.grid for truth in truths])
+        extractor = self.store.extractor
+        episode = Episode(support, features[-1], query.query_cells, told, extractor.background, extractor.widths)
         image = None if self.refine == "none" else self.dataset.image(task.query)
         return Loaded(episode, query, image)
 

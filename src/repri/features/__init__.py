@@ -7,7 +7,7 @@ from repri.runtime.lazy import lazy_names
 if TYPE_CHECKING:
     from .extractor import FeatureExtractor, InputRule, features_of, fingerprint_of
     from .grid import Grid
-    from .labels import cell_labels, proportion_of
+    from .labels import cell_labels, cell_weights, proportion_of
     from .store import FeatureStore
     from .view import View
 
@@ -18,6 +18,7 @@ __all__ = [
     "InputRule",
     "View",
     "cell_labels",
+    "cell_weights",
     "features_of",
     "fingerprint_of",
     "proportion_of",
@@ -27,7 +28,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         **dict.fromkeys(("FeatureExtractor", "InputRule", "features_of", "fingerprint_of"), ".extractor"),
-        **dict.fromkeys(("cell_labels", "proportion_of"), ".labels"),
+        **dict.fromkeys(("cell_labels", "cell_weights", "proportion_of"), ".labels"),
         "FeatureStore": ".store",
         "Grid": ".grid",
         "View": ".view",

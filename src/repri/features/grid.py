@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
@@ -91,6 +92,21 @@ class Grid:
             full = F.interpolate(flat, self.pixels, mode="bilinear", align_corners=False)
         return full.reshape(*maps.shape[:-2], *self.pixels)
 
+    def spread(self) -> tuple[Tensor, Tensor]:
+        """Matrices R [H, h] and S [W, w] with ``upsample(maps) = R @ maps @ Sᵀ``.
+
+        Example:
+            >>> Grid.of((1, 2), (2, 4), 2, on_pixels=False).spread()[1]
+            tensor([[1.0000, 0.0000],
+                    [0.7500, 0.2500],
+                    [0.2500, 0.7500],
+                    [0.0000, 1.0000]])
+        """
+        rows, columns = (
+            _spread(*sides, self.stride, self.on_pixels) for sides in zip(self.cells, self.pixels, strict=True)
+        )
+        return rows, columns
+
     def stretch(self, maps: Tensor) -> Tensor:
         """As :meth:`upsample`, with the outer cells on the outer pixels, as the authors do."""
         flat = maps.reshape(-1, 1, *maps.shape[-2:]).float()
@@ -106,3 +122,10 @@ class Grid:
         y, x = torch.meshgrid(*scaled, indexing="ij")
         where = torch.stack([x, y], -1).to(maps).expand(len(maps), -1, -1, -1)
         return F.grid_sample(maps, where, padding_mode="border", align_corners=False)
+
+
+@lru_cache(64)
+def _spread(cells: int, pixels: int, stride: int, on_pixels: bool) -> Tensor:
+    """[pixels, cells]: how one axis is upsampled, which is what it makes of each cell alone."""
+    axis = Grid((cells, 1), (pixels, 1), stride, on_pixels)
+    return axis.upsample(torch.eye(cells)[:, :, None])[..., 0].T.contiguous()

@@ -6,7 +6,10 @@ from repri.runtime.lazy import lazy_names
 
 if TYPE_CHECKING:
     from .base import Episode, Method, Prediction, Support
+    from .files import load_method, save_method
     from .forest import Forest
+    from .learned import FewShotNetwork, LearnedMethod, Shot, Training
+    from .panet import PANet
     from .prototype import Prototype
     from .registry import METHODS, build_method, register_method
     from .repri import RePRI
@@ -14,14 +17,21 @@ if TYPE_CHECKING:
 __all__ = [
     "METHODS",
     "Episode",
+    "FewShotNetwork",
     "Forest",
+    "LearnedMethod",
     "Method",
+    "PANet",
     "Prediction",
     "Prototype",
     "RePRI",
+    "Shot",
     "Support",
+    "Training",
     "build_method",
+    "load_method",
     "register_method",
+    "save_method",
 ]
 
 __getattr__ = lazy_names(
@@ -29,7 +39,10 @@ __getattr__ = lazy_names(
     {
         **dict.fromkeys(("Episode", "Method", "Prediction", "Support"), ".base"),
         **dict.fromkeys(("METHODS", "build_method", "register_method"), ".registry"),
+        **dict.fromkeys(("load_method", "save_method"), ".files"),
+        **dict.fromkeys(("FewShotNetwork", "LearnedMethod", "Shot", "Training"), ".learned"),
         "Forest": ".forest",
+        "PANet": ".panet",
         "Prototype": ".prototype",
         "RePRI": ".repri",
     },

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repri.runtime.errors import RepriError
@@ -13,7 +14,7 @@ from repri.runtime.registry import Registry
 if TYPE_CHECKING:
     from .base import Method
 
-__all__ = ["METHODS", "build_method", "number", "register_method", "whole_number"]
+__all__ = ["METHODS", "build_method", "number", "positions", "register_method", "whole_number"]
 
 METHODS = Registry[Callable[..., "Method"]]("method", "repri.methods")
 
@@ -43,14 +44,21 @@ def register_method(name: str, about: str = "") -> Callable[[Any], Any]:
     return METHODS.decorator(name, about)
 
 
-def build_method(name: str, preset: str = "clean", settings: Mapping[str, Any] | None = None) -> Method:
+def build_method(
+    name: str,
+    preset: str = "clean",
+    settings: Mapping[str, Any] | None = None,
+    weights: str | Path | None = None,
+) -> Method:
     """A method with its settings.
 
     Args:
-        name: A registered name, such as ``repri``, ``repri-oracle``, ``ce``, ``ce_h``, ``prototype`` or ``forest``.
+        name: A registered name, such as ``repri``, ``prototype`` or ``panet``, or the file of a trained method.
         preset: Inference preset, for methods that use one.
         settings: Single settings that differ from the preset or from the method's defaults. ``delta`` misleads an
             oracle.
+        weights: File of the trained network, for methods that have one, or the folder in which it is called
+            ``method.safetensors``.
 
     Returns:
         The method.
@@ -59,6 +67,12 @@ def build_method(name: str, preset: str = "clean", settings: Mapping[str, Any] |
         >>> build_method("ce", "official", {"steps": 10}).config.lambda_kl
         0.0
     """
+    if weights is None and (Path(name).suffix == ".safetensors" or (name not in METHODS and Path(name).is_dir())):
+        name, weights = "", name
+    if weights is not None:
+        from .files import load_method
+
+        return load_method(Path(weights), settings, name or None)
     builder, values = METHODS[name], dict(settings or {})
     parameters = inspect.signature(builder).parameters
     if not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
@@ -86,6 +100,15 @@ def whole_number(name: str, value: Any) -> int:
     return value
 
 
+def positions(name: str, value: Any) -> list[int] | None:
+    """A setting that must be positions of layers: an integer, several, or None."""
+    values = [value] if isinstance(value, int) else value
+    whole = isinstance(values, Sequence) and all(isinstance(v, int) and not isinstance(v, bool) for v in values)
+    if values is not None and (not whole or not values):
+        raise RepriError(f"{name} must be positions of layers, such as 0 or [0, 1], got {value!r}.")
+    return None if values is None else list(values)
+
+
 @register_method("prototype", "nearest mean of the support's foreground and background")
 def _prototype(temperature: float = 20.0) -> Method:
     from .prototype import Prototype
@@ -98,6 +121,13 @@ def _forest(trees: int = 50, depth: int = 15, cells: int = 3000) -> Method:
     from .forest import Forest
 
     return Forest(trees, depth, cells)
+
+
+@register_method("panet", "cosine to class means (PANet); trains a linear embedding, and works without")
+def _panet(width: int = 512, align: float = 1.0, mid: Any = None) -> Method:
+    from .panet import PANet
+
+    return PANet(width, align, mid)
 
 
 def _register_repri(name: str, about: str, variant: Callable[[Any], Any]) -> None:

@@ -13,7 +13,11 @@ class MethodSettings:
     """The method."""
 
     name: str = "repri"
-    """Method: repri, repri-oracle, ce, ce_h, prototype, forest, or one that another package adds."""
+    """Method: repri, repri-oracle, ce, ce_h, prototype, forest, panet, … (docs/methods.md lists them), one that another
+    package adds, or the file of a trained method. {fold} is replaced by the number of the fold."""
+    weights: str | None = field(default=None, metadata={"flag": "method-weights"})
+    """File of the method's trained network, where the method is given by name. {fold} is replaced by the number of the
+    fold."""
     preset: str | None = None
     """Inference preset (clean, original, trained, discriminant, paper, official); default: the one of the protocol, or
     the one that suits the extractor."""

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from repri.features.extractor import FeatureExtractor
 from repri.inference import infer_joint
 from repri.inference.labels import IGNORE, on_one_grid
 from repri.methods import Episode, Method, RePRI, Support
@@ -35,12 +36,15 @@ class Shots:
     """K tensors [r, hₖ, wₖ] of whitened features."""
     labels: tuple[Tensor, ...]
     """K tensors [hₖ, wₖ]: 0 … N and 255, or soft values of one class."""
+    masks: tuple[Tensor, ...] = ()
+    """K masks [Hₖ, Wₖ] alike, at the size of the network's input, for methods that look at them; else empty."""
 
 
-def shots_of(seen: Sequence[Seen], maps: Sequence[np.ndarray], classes: int) -> Shots:
-    """The support of images that were looked at as a whole, and their masks [H, W]."""
+def shots_of(seen: Sequence[Seen], maps: Sequence[np.ndarray], classes: int, masks: bool = False) -> Shots:
+    """The support of images that were looked at as a whole, and their masks [H, W], which are kept if ``masks``."""
     labels = [s.views[0].labels(m, CLEAN.cell_labels, classes) for s, m in zip(seen, maps, strict=True)]
-    return Shots(tuple(s.features for s in seen), tuple(s.white for s in seen), tuple(labels))
+    full = [s.views[0].mask(m) for s, m in zip(seen, maps, strict=True)] if masks else []
+    return Shots(tuple(s.features for s in seen), tuple(s.white for s in seen), tuple(labels), tuple(full))
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,10 +69,20 @@ class Classifier:
     classes: int
     """N."""
     method: Method
-    background: Tensor | None
-    """[C] direction of backgrounds in general, if the extractor knows it."""
+    extractor: FeatureExtractor
+    """The extractor of the cells."""
     joint: bool
     """Whether several classes compete in one classifier; else each is fitted on its own."""
+
+    @property
+    def background(self) -> Tensor | None:
+        """[C] direction of backgrounds in general, if the extractor knows it."""
+        return self.extractor.background
+
+    @property
+    def _competing(self) -> bool:
+        """Whether there are several classes in one classifier."""
+        return self.classes > 1 and self.joint and isinstance(self.method, RePRI)
 
     @cached_property
     def directions(self) -> Tensor:
@@ -78,13 +92,15 @@ class Classifier:
     @cached_property
     def supports(self) -> list[Support]:
         """For each class, the support of this class against everything else."""
-        if self.classes == 1:
-            return [Support(self.shots.features, self.shots.labels)]
-        binary = [
-            [torch.where(label == IGNORE, label, (label == n).to(label.dtype)) for label in self.shots.labels]
-            for n in range(1, self.classes + 1)
-        ]
-        return [Support(self.shots.features, labels) for labels in binary]
+        grids = [self.extractor.grid((mask.shape[0], mask.shape[1])) for mask in self.shots.masks]
+        supports = []
+        for n in range(1, self.classes + 1):
+            labels, masks = (
+                maps if self.classes == 1 else [torch.where(m == IGNORE, m, (m == n).to(m.dtype)) for m in maps]
+                for maps in (self.shots.labels, self.shots.masks)
+            )
+            supports.append(Support(self.shots.features, labels, masks or None, grids or None))
+        return supports
 
     @cached_property
     def _joined(self) -> Tensor:
@@ -99,7 +115,7 @@ class Classifier:
 
     def answer(self, queries: Sequence[Seen], known: Known) -> list[Answer]:
         """Probabilities, proportions and presences of several queries, which share the pass over the support."""
-        if self.classes > 1 and self.joint and isinstance(self.method, RePRI):
+        if self._competing and isinstance(self.method, RePRI):
             probability, proportion = self._together(self.method, queries, known.point)
         else:
             each = [self._one(queries, n, known) for n in range(self.classes)]
@@ -119,7 +135,7 @@ class Classifier:
         absent = answer.probability[~there].sum(0)
         kept = answer.probability * there[:, None, None]
         # In one classifier all claims sum to 1; each on its own, they may claim more than all.
-        left = (1 - absent).clamp_min(1e-6) if self.joint else kept.sum(0).clamp_min(1)
+        left = (1 - absent).clamp_min(1e-6) if self._competing else kept.sum(0).clamp_min(1)
         return Answer(kept / left, answer.proportion * there, presence)
 
     def _together(
@@ -153,7 +169,7 @@ class Classifier:
 
     def _predict(self, queries: Sequence[Seen], n: int, told: Sequence[float | None]):
         episodes = [
-            Episode(self.supports[n], seen.features, seen.valid, pi, self.background)
+            Episode(self.supports[n], seen.features, seen.valid, pi, self.background, self.extractor.widths)
             for seen, pi in zip(queries, told, strict=True)
         ]
         return self.method.predict_many(episodes)

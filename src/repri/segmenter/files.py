@@ -15,9 +15,9 @@ from typing_extensions import NotRequired, TypedDict
 from repri.features.extractor import FeatureExtractor
 from repri.inference import InferenceConfig
 from repri.models.load import named_by_a_file
-from repri.models.weights.checkpoints import read_tensors, write_tensors
 from repri.runtime.errors import RepriError
 from repri.runtime.reading import parse_json, short, validated
+from repri.runtime.tensors import read_tensors, write_tensors
 
 from .classify import Shots
 from .experts.blend import Choice
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["load_fitted", "save_fitted"]
 
 KEY, FORMAT = "repri-segmenter", 2
+KINDS = ("features", "white", "labels", "masks")
+"""Tensors of a support; masks are there for methods that look at them."""
 
 
 def save_fitted(fitted: Fitted, path: Path) -> None:
@@ -40,11 +42,7 @@ def save_fitted(fitted: Fitted, path: Path) -> None:
     if path.suffix != ".safetensors":
         raise RepriError(f"A segmenter is saved as .safetensors: give such a file name, got {str(path)!r}.")
     shots = fitted.shots
-    tensors = {
-        f"{kind}.{k}": tensor
-        for kind, group in (("features", shots.features), ("white", shots.white), ("labels", shots.labels))
-        for k, tensor in enumerate(group)
-    }
+    tensors = {f"{kind}.{k}": tensor for kind in KINDS for k, tensor in enumerate(getattr(shots, kind))}
     extractor = fitted.look.extractor
     params = {name: _plain(value) for name, value in fitted.params.items()}
     named = not isinstance(fitted.params["extractor"], FeatureExtractor)
@@ -76,10 +74,12 @@ def load_fitted(path: Path, extractor: str | Path | FeatureExtractor | None, dev
         classes, choice = tuple(str(name) for name in content["classes"]), _choice(content["choice"])
         textures = _unpacked(tensors, content["textures"]) if "textures" in content else None
         count = sum(key.startswith("features.") for key in tensors)
-        groups = [tuple(tensors[f"{kind}.{k}"] for k in range(count)) for kind in ("features", "white", "labels")]
+        kinds = KINDS if "masks.0" in tensors else KINDS[:3]
+        groups = [tuple(tensors[f"{kind}.{k}"] for k in range(count)) for kind in kinds]
+        params.setdefault("weights", None)  # which former versions did not have
         _check_params(params)
         params |= {"scales": tuple(params["scales"]), "config": _config(params["config"])}
-        _check_shots(groups)
+        _check_shots(groups[:3])
     except (KeyError, TypeError, AttributeError, ValueError, RuntimeError, OverflowError) as error:
         if isinstance(error, RepriError) and "another version" in str(error):
             raise
@@ -101,7 +101,10 @@ def load_fitted(path: Path, extractor: str | Path | FeatureExtractor | None, dev
             f"{path} holds features of {made_with['name']}, and {loaded.name} here has other weights or settings: "
             "use the extractor that it was made with."
         )
-    support = (Shots(*groups), len(classes), segmenter.inference, loaded.background, bool(params["joint"]))
+    for mask, labels in zip(groups[3] if len(groups) > 3 else (), groups[2], strict=False):
+        if mask.ndim != 2 or loaded.grid((mask.shape[0], mask.shape[1])).cells != tuple(labels.shape):
+            raise RepriError(f"{path} is not a segmenter that repri saved, or it is damaged (its masks do not fit).")
+    support = (Shots(*groups), len(classes), segmenter.inference, loaded, bool(params["joint"]))
     classifier = make_classifier(choice.logistic, *support)
     look = segmenter._look() if choice.size is None else dataclasses.replace(segmenter._look(), size=choice.size)
     return Fitted(classes, look, classifier, segmenter.refinement(choice), segmenter.get_params(), choice, textures)
@@ -123,6 +126,7 @@ class Params(TypedDict, total=False):
     joint: bool
     auto: bool
     textures: float | None
+    weights: str | None
 
 
 class Made(TypedDict):

@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from repri.features.extractor import FeatureExtractor
 from repri.inference import InferenceConfig, LinearClassifier, adapt, fit_logistic
 from repri.inference.labels import IGNORE
 from repri.methods import Method, RePRI
@@ -112,11 +113,11 @@ class LogisticClassifier(Classifier):
 
 
 def make_classifier(
-    logistic: bool, shots: Shots, classes: int, method: Method, background: Tensor | None, joint: bool
+    logistic: bool, shots: Shots, classes: int, method: Method, extractor: FeatureExtractor, joint: bool
 ) -> Classifier:
     """The classifier of the expert on objects: a logistic regression, or the method itself."""
     kind = LogisticClassifier if logistic else Classifier
-    return kind(shots, classes, method, background, joint)
+    return kind(shots, classes, method, extractor, joint)
 
 
 def steps_of(method: Method) -> InferenceConfig:

@@ -38,7 +38,7 @@ class Segmenter:
 
     Args:
         extractor: A name for :func:`repri.load_extractor`, or an extractor; default: the embedded model.
-        method: Name of a method; default: RePRI.
+        method: Name of a method, or the file of a trained one; default: RePRI.
         config: Settings of the method: the name of a preset, an :class:`repri.InferenceConfig`, or changes to the
             preset that suits the extractor; the key ``preset`` names another one.
         size: Long side in pixels at which images are looked at; default: the extractor's own.
@@ -55,6 +55,7 @@ class Segmenter:
         auto: Whether the support chooses the weight of the expert on textures and the size, with the methods ``repri``,
             ``ce_h`` and ``ce``; ``fitted.choice`` says what was chosen. Otherwise there is only the expert on objects.
         textures: Weight of the expert on textures, 0 to 1, instead of the one that the support would choose.
+        weights: File of the method's trained network, for a method that is given by name.
         regions: Region model for ``refine="regions"``: ``sam2-tiny``, ``mobile-sam``, ``hub:NAME`` or a folder;
             default: the first of them in the cache.
 
@@ -84,11 +85,12 @@ class Segmenter:
         auto: bool = True,
         textures: float | None = None,
         regions: str | None = None,
+        weights: str | Path | None = None,
     ):
         self.extractor, self.method, self.config = extractor, method, config
         self.size, self.shifts, self.device = size, shifts, device
         self.refine, self.mirror, self.scales, self.tile, self.joint = refine, mirror, scales, tile, joint
-        self.auto, self.textures, self.regions = auto, textures, regions
+        self.auto, self.textures, self.regions, self.weights = auto, textures, regions, weights
         self._loaded: tuple[tuple[Any, ...], FeatureExtractor] | None = None
         self._check()
 
@@ -128,7 +130,7 @@ class Segmenter:
     @property
     def inference(self) -> Method:
         """The method with its settings."""
-        return _method(self.method, self.config, self.feature_extractor)
+        return _method(self.method, self.config, self.feature_extractor, self.weights)
 
     def fit(
         self,
@@ -189,8 +191,8 @@ class Segmenter:
             look = replace(look, size=choice.size)
         plain = Look(look.extractor, look.size)
         cells = [plain.see(image) if seen is None else seen(k, plain) for k, image in enumerate(images)]
-        shots, background = shots_of(cells, maps, len(names)), look.extractor.background
-        classifier = make_classifier(choice.logistic, shots, len(names), method, background, self.joint)
+        shots = shots_of(cells, maps, len(names), method.needs_masks)
+        classifier = make_classifier(choice.logistic, shots, len(names), method, look.extractor, self.joint)
         return Fitted(names, look, classifier, self.refinement(choice), self.get_params(), choice, textures)
 
     @classmethod
@@ -248,13 +250,19 @@ class Segmenter:
             raise RepriError(f"config must be a preset's name, an InferenceConfig or changes, got {self.config!r}.")
 
 
-def _method(name: str, config: str | InferenceConfig | Mapping[str, Any] | None, extractor: FeatureExtractor) -> Method:
+def _method(
+    name: str,
+    config: str | InferenceConfig | Mapping[str, Any] | None,
+    extractor: FeatureExtractor,
+    weights: str | Path | None,
+) -> Method:
     """The method with the settings that a user gave."""
     if isinstance(config, InferenceConfig):
         method: Method = RePRI(name, config)
     else:
         changes = {"preset": config} if isinstance(config, str) else dict(config or {})
-        method = build_method(name, changes.pop("preset", extractor.default_preset), changes)
+        method = build_method(name, changes.pop("preset", extractor.default_preset), changes, weights)
+    method.check(extractor)
     if method.oracle:
         raise RepriError(f"{name} must be told the true proportion: use repri, and give proportion= where it is known.")
     if isinstance(method, RePRI) and method.config.background == "known" and extractor.background is None:

@@ -10,8 +10,8 @@ from repri.models.heads.convolution import Head
 from repri.models.heads.discriminant import Discriminant
 from repri.models.heads.files import METADATA, is_head, load_head, save_head
 from repri.models.weights.embedded import EMBEDDED
-from repri.models.weights.files import write_tensors
 from repri.runtime.errors import RepriError
+from repri.runtime.tensors import write_tensors
 from tests.models.layouts import same_tensors, stirred
 
 BASE = {"name": "filters", "seen": ["cat"]}

@@ -15,8 +15,8 @@ from repri import load_extractor
 from repri.data import load_example
 from repri.data.io.classes import PASCAL
 from repri.models.weights import embedded
-from repri.models.weights.files import read_tensors
 from repri.runtime.errors import RepriError
+from repri.runtime.tensors import read_tensors
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,9 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 from typing_extensions import Required, TypedDict
 
-from repri.models.weights.files import check_exactly, load_exactly, read_tensors, write_tensors
 from repri.runtime.errors import RepriError
 from repri.runtime.reading import check_regular, parse_json, validated
+from repri.runtime.tensors import check_exactly, load_exactly, read_tensors, write_tensors
 
 from .blocks import Blocks
 from .convolution import Head

@@ -22,9 +22,9 @@ from typing_extensions import Required, TypedDict
 from repri.models.networks.build import Backbone, Network, add_head, build_backbone
 from repri.runtime.errors import RepriError
 from repri.runtime.reading import parse_json, validated
+from repri.runtime.tensors import load_exactly, read_tensors, write_tensors
 
 from .conversions import KINDS
-from .files import load_exactly, read_tensors, write_tensors
 
 __all__ = ["Checkpoint", "load_checkpoint", "read_checkpoint", "save_checkpoint"]
 

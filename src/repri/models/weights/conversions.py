@@ -3,7 +3,7 @@
 Our keys are those of :class:`~repri.models.networks.pspnet.PSPNet` and
 :class:`~repri.models.networks.mobile.CompactNet`: ``backbone.layer0…``, ``bottleneck.…``, ``classifier.…``; an ImageNet
 classifier of a ResNet is kept as ``backbone.fc``. A key that has no place here is kept as it is, so that
-:func:`~repri.models.weights.files.load_exactly` names it.
+:func:`~repri.runtime.tensors.load_exactly` names it.
 """
 
 from __future__ import annotations

@@ -17,8 +17,7 @@ from safetensors.torch import load
 from repri.features.whitening import Whitening
 from repri.models.heads.discriminant import Discriminant
 from repri.runtime.errors import RepriError
-
-from .files import load_exactly, read_tensors
+from repri.runtime.tensors import load_exactly, read_tensors
 
 __all__ = [
     "DEFAULTS",

@@ -161,8 +161,9 @@ class Compare:
         """[N, H, W] probabilities of a held-out part by the expert on objects, and how much it looks like the rest."""
         size, place, extractor = sight.size, part.place, self.look.extractor
         if (part.fold, sight) not in self._classifiers:
-            shots = shots_of([self.seen(k, size) for k in part.known], part.maps, len(part.classes))
-            settings = (len(part.classes), self.method, extractor.background, self.joint)
+            known, masks = [self.seen(k, size) for k in part.known], self.method.needs_masks
+            shots = shots_of(known, part.maps, len(part.classes), masks)
+            settings = (len(part.classes), self.method, extractor, self.joint)
             self._classifiers[part.fold, sight] = make_classifier(sight.logistic, shots, *settings)
         fitted = self._classifiers[part.fold, sight]
         query = Look(extractor, size).see(part.image) if place is None else self.seen(place, size)

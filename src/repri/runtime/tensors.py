@@ -10,10 +10,10 @@ import torch
 import torch.nn as nn
 from torch import Tensor
 
-from repri.runtime.errors import RepriError
-from repri.runtime.files import atomic
-from repri.runtime.limits import check_cost
-from repri.runtime.reading import check_regular
+from .errors import RepriError
+from .files import atomic
+from .limits import check_cost
+from .reading import check_regular
 
 __all__ = ["check_exactly", "load_exactly", "read_tensors", "write_tensors"]
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.nn as nn
 
-from repri.models.weights.files import load_exactly, read_tensors, write_tensors
 from repri.runtime.errors import RepriError
+from repri.runtime.tensors import load_exactly, read_tensors, write_tensors
 
 
 def test_tensors_and_metadata_come_back(tmp_path):

@@ -54,7 +54,7 @@ def base_images(
     ids = choose_images(dataset, base, min_pixels, None)
     if novel == "drop":
         columns = [place for place, id in enumerate(index.classes) if id not in base]
-        spoilt = index.counts[:, columns].any(1)
+        spoilt = index.counts[:, columns].sum(1) > 0
         ids = [id for id in ids if not spoilt[dataset.position[id]]]
         if not ids:
             raise RepriError(

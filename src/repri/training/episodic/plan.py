@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from repri.data.datasets.dataset import Dataset
-from repri.data.tasks.tasks import images_of, sample_tasks
+from repri.data.datasets.index import class_lists
+from repri.data.tasks.tasks import TaskList, images_of, sample_tasks
 from repri.features.extractor import FeatureExtractor
 from repri.features.store import FeatureStore
 from repri.methods import LearnedMethod, build_method, save_method
@@ -32,7 +33,7 @@ from repri.training.trainee import parameters_of
 
 from .draw import draw_tasks
 from .episodes import EpisodeBatch, Episodes
-from .images import base_images
+from .images import Images, base_images
 from .update import EpisodeLearner
 from .validate import validate_tasks
 
@@ -180,20 +181,32 @@ def prepare_episodic(
     method.start(extractor.widths, settings.seed)
     skipped: list[str] = []
 
-    def episodes(data: Dataset, most: int | None, number: int, runs: int, flips: Flips) -> Episodes:
+    def images(data: Dataset, most: int | None) -> Images:
         if settings.data.skip_unreadable:  # before masks are counted: one of them may be unreadable
             data, lost = readable(data, True)
             skipped.extend(lost)
-        chosen = base_images(data, base, settings.data.min_pixels, settings.episodes.novel, most, progress)
-        shots = settings.episodes.train_shots
-        tasks = sample_tasks(chosen.dataset, base, shots, number, runs, settings.seed, "classes", chosen.index)
-        return Episodes(chosen.dataset, tasks, store, flips, settings.seed)
+        return base_images(data, base, settings.data.min_pixels, settings.episodes.novel, most, progress)
 
-    number, runs = settings.episodes.number, settings.optimiser.epochs
-    training = episodes(dataset, settings.data.images, number, runs, Flips(mirror=True))
-    validation = episodes(held_out, settings.validation.images, settings.validation.selection_tasks, 1, Flips())
+    training, others = images(dataset, settings.data.images), images(held_out, settings.validation.images)
+    tasks = _draw(settings, training, base, settings.episodes.number, settings.optimiser.epochs)
+    episodes = Episodes(training.dataset, tasks, store, Flips(mirror=True), settings.seed)
+    tested = _with_enough(others, base, settings.episodes.train_shots)
+    tasks = _draw(settings, others, tested, settings.validation.selection_tasks, 1)
+    validation = Episodes(others.dataset, tasks, store)
     classes = tuple(dataset.classes[id] for id in base)
-    return EpisodicPlan(settings, classes, list(dict.fromkeys(skipped)), method, training, validation, held_out)
+    return EpisodicPlan(settings, classes, list(dict.fromkeys(skipped)), method, episodes, validation, held_out)
+
+
+def _draw(settings: TrainSettings, images: Images, classes: Sequence[int], number: int, runs: int) -> TaskList:
+    """Tasks over the classes; classes are drawn evenly, and then their images."""
+    drawn = (settings.episodes.train_shots, number, runs, settings.seed, "classes")
+    return sample_tasks(images.dataset, classes, *drawn, images.index)
+
+
+def _with_enough(images: Images, classes: Sequence[int], shots: int) -> Sequence[int]:
+    """The classes with enough images for a task; all of them if none has, for the message."""
+    lists = class_lists(images.dataset, images.index)
+    return [id for id in classes if len(lists[id]) > shots] or classes
 
 
 def _check_batch(settings: TrainSettings, world: World) -> None:

@@ -59,7 +59,7 @@ def evaluate(
     store = store or FeatureStore(extractor, rules.resize, precision=rules.precision)
     if isinstance(method, str):
         method = build_method(method, rules.preset or extractor.default_preset)
-    method.check(extractor)
+    method.prepare(extractor)
     runner = Runner(dataset, method, store, rules, rules.refine if refine is None else refine)
     store.prepare(images_of(dataset, tasks))
     return run_tasks(runner, tasks, progress=progress)
@@ -89,7 +89,7 @@ def evaluate_folds(
     preset = plan.preset(extractors)
     methods = {fold: plan.method(preset, fold) for fold in plan.folds}
     for fold, method in methods.items():
-        method.check(extractors[fold])
+        method.prepare(extractors[fold])
     seen = _seen(plan, extractors, methods, world)
     shots_list = plan.settings.tasks.shots
     outcomes: dict[int, dict[int, Outcome]] = {shots: {} for shots in shots_list}

@@ -98,6 +98,10 @@ class Method(ABC):
         """Raise a RepriError if the method cannot use the features of an extractor; others override this."""
         return
 
+    def prepare(self, extractor: FeatureExtractor) -> None:
+        """Get ready for the features of an extractor; called once before the first prediction."""
+        self.check(extractor)
+
     def settings(self) -> dict[str, Any]:
         """Everything that decides the predictions, as plain values; results keep it."""
         return {}

@@ -262,18 +262,27 @@ def channels_of(features: Tensor, slices: Sequence[slice]) -> Tensor:
     return torch.cat([features[..., part, :, :] for part in slices], -3)
 
 
+def resized(maps: Tensor, size: Sequence[int]) -> Tensor:
+    """Maps [N, C, h, w] at another size, bilinearly, with the outer cells on the outer ones."""
+    return F.interpolate(maps, (size[0], size[1]), mode="bilinear", align_corners=True)
+
+
 def cross_entropy(logits: Tensor, shot: Shot) -> Tensor:
     """Mean cross-entropy over the labelled pixels of an image.
 
     Args:
-        logits: [h, w] logits of the object minus those of the background.
+        logits: [h, w] logits of the object minus those of the background; on another grid than the features', they are
+            interpolated with the outer cells on the outer pixels.
         shot: The image, at whose pixels the logits are interpolated.
 
     Returns:
         A scalar, 0 if nothing is labelled.
     """
-    rows, columns = (matrix.to(logits) for matrix in shot.grid.spread())
-    full = rows @ logits @ columns.T
+    if tuple(logits.shape) == shot.grid.cells:
+        rows, columns = (matrix.to(logits) for matrix in shot.grid.spread())
+        full = rows @ logits @ columns.T
+    else:
+        full = resized(logits[None, None], shot.mask.shape)[0, 0]
     known = shot.mask != IGNORE
     if not known.any():
         return 0 * logits.sum()

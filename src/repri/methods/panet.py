@@ -78,9 +78,9 @@ class PANetNetwork(FewShotNetwork):
         chosen = channels_of(features, self.mid)
         return chosen if self.embedding is None else self.embedding(chosen)
 
-    def prototypes(self, embedded: Tensor, weights: Tensor) -> Tensor:
-        """[2, P, C] prototypes of background and object, of embedded shots [K, C, h, w] with weights [K, 2, h, w]."""
-        return masked_means(embedded, weights).mean(0)[:, None]
+    def prototypes(self, embedded: Tensor, weights: Tensor) -> Sequence[Tensor]:
+        """Prototypes [P, C] of background and object, of embedded shots [K, C, h, w] with weights [K, 2, h, w]."""
+        return masked_means(embedded, weights).mean(0)[:, None].unbind()
 
     def forward(self, support: Tensor, weights: Tensor, query: Tensor) -> Output:
         return Output(difference(self.prototypes(self.embed(support), weights), self.embed(query[None])[0]))
@@ -120,8 +120,11 @@ def masked_means(features: Tensor, weights: Tensor) -> Tensor:
     return flat @ features.flatten(2).mT / (flat.sum(2, keepdim=True) + EPSILON)
 
 
-def difference(prototypes: Tensor, features: Tensor) -> Tensor:
+def difference(prototypes: Sequence[Tensor], features: Tensor) -> Tensor:
     """[h, w] 20·(largest cosine to a prototype of the object − largest to one of the background), of features
-    [C, h, w] and prototypes [2, P, C]."""
-    cosines = torch.einsum("spc,chw->sphw", F.normalize(prototypes, dim=2), F.normalize(features, dim=0)).amax(1)
-    return SCALE * (cosines[1] - cosines[0])
+    [C, h, w] and prototypes [P, C] of background and object."""
+    unit = F.normalize(features, dim=0)
+    background, foreground = (
+        torch.einsum("pc,chw->phw", F.normalize(side, dim=1), unit).amax(0) for side in prototypes
+    )
+    return SCALE * (foreground - background)

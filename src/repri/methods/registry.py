@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +76,7 @@ def build_method(
 
         return load_method(Path(weights), settings, name or None)
     builder, values = METHODS[name], dict(settings or {})
+    builder = builder.builder if isinstance(builder, Late) else builder
     parameters = inspect.signature(builder).parameters
     if not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
         known = [key for key in parameters if key != "preset"]
@@ -123,11 +126,32 @@ def _forest(trees: int = 50, depth: int = 15, cells: int = 3000) -> Method:
     return Forest(trees, depth, cells)
 
 
-@register_method("panet", "cosine to class means (PANet); trains a linear embedding, and works without")
-def _panet(width: int = 512, align: float = 1.0, mid: Any = None) -> Method:
-    from .panet import PANet
+@dataclass(frozen=True)
+class Late:
+    """A method of this folder, whose module is imported when the method is first built."""
 
-    return PANet(width, align, mid)
+    module: str
+    kind: str
+
+    @property
+    def builder(self) -> Callable[..., Method]:
+        """The class of the method."""
+        return getattr(import_module(f"repri.methods.{self.module}"), self.kind)
+
+    def __call__(self, **settings: Any) -> Method:
+        return self.builder(**settings)
+
+
+for _kind, _about in {
+    "PANet": "cosine to class means (PANet); a linear embedding can be trained",
+    "PPNet": "cosine to parts of the classes (PPNet); a linear embedding can be trained",
+    "PMM": "mixtures of prototypes, matched directly (the part of PMM that trains nothing)",
+    "RPMM": "mixtures of prototypes that steer a network (RPMM); has to be trained",
+    "PFENet": "prior and feature enrichment (PFENet); has to be trained",
+    "INSID3": "clusters of the query that match the object (INSID3)",
+    "BAM": "any method, merged with a base learner (BAM); has to be trained",
+}.items():
+    METHODS.register(_kind.lower(), Late(_kind.lower(), _kind), _about)
 
 
 def _register_repri(name: str, about: str, variant: Callable[[Any], Any]) -> None:

@@ -262,7 +262,7 @@ def _method(
     else:
         changes = {"preset": config} if isinstance(config, str) else dict(config or {})
         method = build_method(name, changes.pop("preset", extractor.default_preset), changes, weights)
-    method.check(extractor)
+    method.prepare(extractor)
     if method.oracle:
         raise RepriError(f"{name} must be told the true proportion: use repri, and give proportion= where it is known.")
     if isinstance(method, RePRI) and method.config.background == "known" and extractor.background is None:

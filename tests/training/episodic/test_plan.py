@@ -48,7 +48,8 @@ def test_a_stopped_run_goes_on_bit_for_bit(make, values, tmp_path, monkeypatch):
     import signal
 
     def run(folder, resume=False, report=None):
-        return train(make({"output": str(tmp_path / folder)}), resume=resume, report=report)
+        narrow = {"method.name": "pfenet", "method.settings": {"width": 8}, "output": str(tmp_path / folder)}
+        return train(make(narrow), resume=resume, report=report)
 
     def interrupt(what, done, total, text):
         if what == "training" and done == 2:
@@ -83,6 +84,15 @@ def test_the_price_of_looking_at_the_test_is_written_down(make):
     assert made.episodes == 8
     assert made.more["selection"] == "novel"
     assert "chosen by tasks of the novel classes" in made.more["warning"]
+
+
+def test_a_method_that_names_base_classes_knows_their_number(make):
+    ppnet = {"method.name": "ppnet", "method.settings": {"width": 16, "semantic": 0.1}}
+    plan = make(ppnet)
+    assert plan.method.options()["classes"] == 6
+    (batch,) = plan.batches([[0]], 0)
+    plan.updater(World(), "cpu").update(batch, 0)
+    assert all(p.grad is not None and p.grad.any() for p in plan.module.parameters())
 
 
 def test_the_last_epoch_may_be_kept(make):

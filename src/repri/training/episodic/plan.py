@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -170,7 +170,7 @@ def prepare_episodic(
     _check_batch(settings, world or World())
     check_writable(Path(settings.output).expanduser() / "last.pt")
     check_cache()
-    method = _method(settings)
+    method = _method(settings)  # a wrong name must not wait for the data
     dataset, held_out = open_splits(settings)
     base = base_classes(settings.data, dataset)
     check_classes(settings, dataset, base)
@@ -178,6 +178,8 @@ def prepare_episodic(
     check_seen(settings, dataset, extractor.seen)
     protocol = get_protocol(settings.protocol)
     store = FeatureStore(extractor, protocol.resize, settings.data.size, precision=protocol.precision)
+    if "classes" in method.options():  # it also learns to name the base classes
+        method = _method(settings, {"classes": len(base)})
     method.start(extractor.widths, settings.seed)
     skipped: list[str] = []
 
@@ -220,8 +222,9 @@ def _check_batch(settings: TrainSettings, world: World) -> None:
         raise RepriError(f"optimiser.warmup takes {warmup} steps, more than the run has: make it shorter.")
 
 
-def _method(settings: TrainSettings) -> LearnedMethod:
-    method = build_method(str(settings.method.name), settings=settings.method.settings)
+def _method(settings: TrainSettings, more: Mapping[str, Any] | None = None) -> LearnedMethod:
+    """The method with its settings, and with ``more`` where they leave something open."""
+    method = build_method(str(settings.method.name), settings={**(more or {}), **settings.method.settings})
     if not isinstance(method, LearnedMethod):
         raise RepriError(f"method: {settings.method.name} has no network, so there is nothing to train.")
     return method

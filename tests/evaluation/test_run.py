@@ -8,7 +8,7 @@ import pytest
 from repri import evaluate, load_extractor, open_dataset, sample_tasks
 from repri.data.datasets.index import class_index
 from repri.evaluation import Plan, evaluate_folds, plan_evaluation
-from repri.methods import build_method
+from repri.methods import Training, build_method, save_method
 from repri.runtime.errors import RepriError
 from tests.make import Cells
 
@@ -92,3 +92,23 @@ def test_classes_that_the_extractor_was_trained_with_are_reported(settings):
         result = evaluate_folds(plan, lambda fold: extractor)[1]
     assert result["seen"] == {0: ["across"]}
     assert result["proportion_error"] is None
+
+
+def test_trained_methods_of_folds(textures, filters, settings, tmp_path):
+    """Each fold has its own file; another extractor is refused, and classes of the training are told."""
+    for fold, seen in ((0, ()), (1, ("across", "along"))):
+        method = build_method("panet", settings={"width": 8})
+        method.start(filters.widths, seed=fold)
+        method.training = Training("filters", filters.identity, filters.widths, seen, 1, 3)
+        save_method(tmp_path / f"panet-fold{fold}" / "method.safetensors", method)
+    plan = plan_evaluation(settings(method=f"{tmp_path}/panet-fold{{fold}}", shots=(1,)))
+    with pytest.warns(UserWarning, match="which are not novel to panet: it was trained with their labels"):
+        result = evaluate_folds(plan, lambda fold: filters)[1]
+    assert result["trained"][0]["episodes"] == 3
+    assert [len(result["seen"][fold]) for fold in (0, 1)] == [0, 1]
+    named = settings(shots=(1,), folds=(0,))
+    chosen = replace(named.method, name="panet", weights=str(tmp_path / "panet-fold{fold}"))
+    again = evaluate_folds(plan_evaluation(replace(named, method=chosen)), lambda fold: filters)[1]
+    assert again["per_fold"][0]["miou"] == result["per_fold"][0]["miou"]
+    with pytest.raises(RepriError, match="was trained on features of filters, and cells here has other weights"):
+        evaluate_folds(plan, lambda fold: Cells(8))

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from repri.features.labels import cell_labels, proportion_of
+from repri.features.labels import cell_labels, cell_weights, proportion_of
 from tests.make import Cells
 
 from .slow import around
@@ -113,3 +113,35 @@ def test_proportion_of_labelled_cells():
     assert proportion_of(torch.tensor([[1.0, 0.0], [0.25, 255.0]])) == pytest.approx(1.25 / 3)
     assert proportion_of(torch.tensor([[1, 0], [255, 255]], dtype=torch.uint8)) == 0.5
     assert math.isnan(proportion_of(torch.full((2, 2), 255.0)))
+
+
+@pytest.mark.parametrize("on_pixels", [True, False])
+def test_adjoint_weights_average_upsampled_features(on_pixels):
+    """Σ over cells of weight · feature is Σ over pixels of mask · upsampled feature."""
+    view = Cells(8, on_pixels).view((41, 57), size=57)
+    mask = view.mask(random_mask(41, 57))
+    features = torch.randn(3, *view.grid.cells)
+    weights = cell_weights(mask, view.grid, "adjoint")
+    full = view.grid.upsample(features)
+    for side in (0, 1):
+        found = (weights[side] * features).sum((1, 2))
+        assert torch.allclose(found, full[:, mask == side].sum(1), atol=1e-3)
+        assert weights[side].sum() == pytest.approx(int((mask == side).sum()), rel=1e-5)
+    rows, columns = view.grid.spread()
+    assert torch.allclose(rows @ features @ columns.T, full, atol=1e-5)
+
+
+def test_other_weights():
+    view = Cells(8).view((40, 56), size=56)
+    mask = view.mask(random_mask(40, 56))
+    area, near, smooth = (cell_weights(mask, view.grid, how) for how in ("area", "nearest", "bilinear"))
+    for side in (0, 1):
+        here = (mask == side).float()
+        assert torch.allclose(area[side], F.avg_pool2d(here[None], 8)[0])
+        assert torch.equal(near[side], here[::8, ::8])
+        wanted = F.interpolate(here[None, None], (5, 7), mode="bilinear", align_corners=True)[0, 0]
+        assert torch.allclose(smooth[side], wanted)
+    dot = torch.zeros(40, 56)
+    dot[11, 13] = 1  # which neither sees
+    for how in ("nearest", "bilinear"):
+        assert torch.equal(cell_weights(dot, view.grid, how), cell_weights(dot, view.grid, "area"))

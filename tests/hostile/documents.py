@@ -20,6 +20,7 @@ __all__ = [
     "HEAD",
     "KEYS",
     "LABELME",
+    "METHOD",
     "RECORD",
     "RESULT",
     "SETTINGS",
@@ -170,6 +171,16 @@ HEAD = {
         "size": 64,
         "seen": ["cat"],
     },
+}
+
+METHOD = {
+    "method": "panet",
+    "settings": {"width": 4, "align": 1.0, "mid": None},
+    "extractor": {"name": "filters", "identity": "x", "widths": [3, 5]},
+    "seen": ["cat"],
+    "shots": 1,
+    "episodes": 10,
+    "more": {},
 }
 
 CONFIG = {"backbone": "mobilenet_v2", "bn_eps": 1e-5, "dilated": True, "classes": 15, "size": 417, "seen": ["cat"]}

@@ -25,6 +25,7 @@ from repri.data.io.masks import read_mask
 from repri.data.io.queries import find_queries
 from repri.data.tasks.tasks import load_tasks
 from repri.evaluation.results import compare
+from repri.methods import build_method
 from repri.models.heads.discriminant import Discriminant
 from repri.models.heads.files import is_head, load_head, save_head
 from repri.models.load import load_extractor
@@ -33,7 +34,21 @@ from repri.runtime.reading import parse_json, parse_yaml
 from repri.segmenter import Segmenter
 from repri.segmenter.outputs import Results
 
-from .documents import COCO, CONFIG, DESCRIPTION, HEAD, KEYS, LABELME, RECORD, RESULT, SETTINGS, STUDIO, TASKS, YAML
+from .documents import (
+    COCO,
+    CONFIG,
+    DESCRIPTION,
+    HEAD,
+    KEYS,
+    LABELME,
+    METHOD,
+    RECORD,
+    RESULT,
+    SETTINGS,
+    STUDIO,
+    TASKS,
+    YAML,
+)
 from .strategies import damaged, mutated
 
 __all__ = ["PARSERS", "Parser"]
@@ -126,6 +141,12 @@ def _head(folder: Path, document: Any) -> None:
     assert is_head(path)
     load_head(path)
     load_extractor(str(path))
+
+
+def _method(folder: Path, document: Any) -> None:
+    path = folder / "method.safetensors"
+    save_file({"embedding.weight": torch.zeros(4, 8, 1, 1)}, path, {"repri-method": json.dumps(document)})
+    build_method(str(path))
 
 
 def _checkpoint(folder: Path, document: Any) -> None:
@@ -232,6 +253,7 @@ PARSERS = {
     "tasks": Parser(mutated([TASKS]), lambda folder, document: load_tasks(_json(folder, document))),
     "results": Parser(mutated([RESULT]), _compared),
     "head": Parser(mutated([HEAD]), _head),
+    "method": Parser(mutated([METHOD]), _method),
     "checkpoint": Parser(mutated([CONFIG]), _checkpoint),
     "keys": Parser(st.lists(st.sampled_from(KEYS), min_size=1, max_size=8, unique=True), _keys),
     "segmenter": Parser(st.deferred(lambda: mutated([_saved()["metadata"]])), _fitted),

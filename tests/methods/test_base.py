@@ -7,7 +7,7 @@ from repri.methods import METHODS, Method, Prediction, Support, build_method
 
 from .make import make_episode
 
-OURS = ("prototype", "forest", "ce", "ce_h", "repri", "repri-oracle")
+OURS = ("prototype", "forest", "ce", "ce_h", "repri", "repri-oracle", "panet", "ppnet", "pmm", "insid3")
 
 
 @pytest.mark.parametrize("preset", ["clean", "official", "paper"])

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from repri import InferenceConfig, RepriError, Segmenter, load_extractor
+from repri.methods import Training, build_method, save_method
 from repri.models.heads.discriminant import Discriminant, Moments
 
 from .make import iou
@@ -251,3 +252,36 @@ def test_fitting_anew_leaves_the_fitted_one_alone(pair, extractor):
         results.append(result.mask)
         segmenter.set_params(mirror=True).fit({"a": (image, mask), "b": (image, 1 - mask)})
     assert all(np.array_equal(mask, expected) for mask in results)
+
+
+def test_learned_methods_segment_too(pair, extractor, tmp_path):
+    """By name, and by the file of a trained one; saved and loaded they give the same mask to the bit."""
+    method = build_method("panet", settings={"width": 16})
+    method.start(extractor.widths)
+    method.training = Training("filters", extractor.identity, extractor.widths, (), 1, 3)
+    file = tmp_path / "method.safetensors"
+    save_method(file, method)
+    masks = []
+    for chosen in ({"method": "panet", "weights": file}, {"method": str(file)}, {"method": "pmm"}):
+        fitted = Segmenter(extractor, refine="none", **chosen).fit(pair[0].image, pair[0].mask)
+        result = fitted.segment(pair[1].image)
+        assert iou(result.mask, pair[1].mask) > 0.5
+        fitted.save(tmp_path / "fitted.safetensors")
+        again = Segmenter.load(tmp_path / "fitted.safetensors", extractor)
+        assert np.array_equal(again.segment(pair[1].image).probability, result.probability)
+        masks.append(result.mask)
+    assert np.array_equal(masks[0], masks[1])
+    with pytest.raises(RepriError, match="pfenet has to be trained before it can be used"):
+        Segmenter(extractor, method="pfenet").fit(pair[0].image, pair[0].mask)
+    with pytest.raises(RepriError, match="was trained on features of filters, and lowlevel here has other weights"):
+        Segmenter("lowlevel", method=str(file)).fit(pair[0].image, pair[0].mask)
+
+
+def test_several_classes_by_methods_that_take_one(two_classes, extractor):
+    """No probability exceeds 1 where the classes do not compete in one classifier."""
+    images, masks, query, truth = two_classes
+    support = {"a": (images[0], masks[0]), "b": (images[1], masks[1])}
+    result = Segmenter(extractor, method="panet", refine="none").fit(support).segment(query)
+    total = sum(result.probabilities.values())
+    assert total.max() <= 1 + 1e-5
+    assert (result.mask[truth > 0] == truth[truth > 0]).mean() > 0.5

@@ -96,7 +96,7 @@ class PFENetNetwork(FewShotNetwork):
         size = query.shape[-2:]
         maps, inner = [], []
         for i, scale in enumerate(SCALES):
-            bins = [max(1, int(side * scale)) for side in size]
+            bins = (max(1, int(size[0] * scale)), max(1, int(size[1] * scale)))
             pooled = F.adaptive_avg_pool2d(query, bins)
             tiled = vector[None, :, None, None].expand(1, -1, *bins)
             x = self.join[i](torch.cat([pooled, tiled, resized(prior[None, None], bins)], 1))

@@ -210,20 +210,7 @@ def test_episodes_chosen_by_novel_classes_and_evaluated(config_file, tmp_path):
     (row,) = csv.DictReader((folder / "log.csv").read_text().splitlines())
     assert float(row["selected_by"]) != float(row["base_miou"])
     method, result = str(tmp_path / "run-fold{fold}" / "method.safetensors"), tmp_path / "result.json"
-    options = [
-        "--data",
-        "scenes",
-        "--root",
-        str(data),
-        "--fold",
-        "0",
-        "--tasks",
-        "4",
-        "--runs",
-        "1",
-        "--method",
-        method,
-    ]
+    options = f"--data scenes --root {data} --fold 0 --tasks 4 --runs 1 --method {method}".split()
     done = CliRunner().invoke(app, ["evaluate", *options, "--extractor", "filters", "--output", str(result)])
     assert done.exit_code == 0, done.output
     content = json.loads(result.read_text())

@@ -134,17 +134,7 @@ class BasePlan(Plan):
 def prepare_base(
     settings: TrainSettings, world: World | None = None, progress: Progressing | None = None, device: str = "cpu"
 ) -> BasePlan:
-    """Open the data and build the network. Nothing is written yet, except the counted classes in the cache.
-
-    Args:
-        settings: Settings of the run.
-        world: The processes of the run; None: one.
-        progress: Called while masks are counted.
-        device: Device on which frozen networks run.
-
-    Returns:
-        The plan. A mistake in the settings or the data raises an error.
-    """
+    """The plan of base training, as :func:`repri.training.prepare` makes it."""
     check_batch(settings, world or World())
     check_writable(Path(settings.output).expanduser() / "last.pt")
     dataset, held_out = open_splits(settings)

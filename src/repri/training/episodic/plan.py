@@ -156,17 +156,8 @@ class EpisodicPlan(Plan):
 def prepare_episodic(
     settings: TrainSettings, world: World | None = None, progress: Progressing | None = None, device: str = "cpu"
 ) -> EpisodicPlan:
-    """Open the data, draw the episodes and build the network of the method.
-
-    Args:
-        settings: Settings of the run, which name a method.
-        world: The processes of the run; None: one.
-        progress: Called while masks are counted.
-        device: Device on which the extractor runs.
-
-    Returns:
-        The plan. A mistake in the settings or the data raises an error.
-    """
+    """The plan of episodic training, as :func:`repri.training.prepare` makes it: the list of episodes is drawn, and the
+    network of the method is built."""
     _check_batch(settings, world or World())
     check_writable(Path(settings.output).expanduser() / "last.pt")
     check_cache()

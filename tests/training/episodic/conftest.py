@@ -4,7 +4,7 @@ from repri.data.datasets.scenes import make_dataset
 from repri.training import prepare, train
 from tests.training.make import settings_from
 
-from .make import EPISODIC
+from .make import EPISODIC, LONGER
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +31,7 @@ def make(values):
 @pytest.fixture(scope="session")
 def learned(scenes, tmp_path_factory):
     """A run that has learned; other tests must not change its folder."""
-    changes = {"optimiser.epochs": 3, "episodes.number": 40, "data.name": str(scenes)}
+    changes = LONGER | {"data.name": str(scenes)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REPRI_CACHE", str(scenes.parent / "cache"))
         plan = prepare(settings_from(EPISODIC | changes | {"output": str(tmp_path_factory.mktemp("learned") / "run")}))

@@ -1,6 +1,7 @@
 """Whole runs of episodes: they learn, go on, choose a checkpoint, and leave a file that says how it was made."""
 
 import csv
+import signal
 
 import pytest
 import torch
@@ -11,6 +12,9 @@ from repri.runtime.distributed import World
 from repri.training import Stopped, prepare, train
 from repri.training.episodic.validate import validate_tasks
 from repri.training.estimate import measure
+from tests.training.make import settings_from
+
+from .make import LONGER
 
 
 def rows_of(folder):
@@ -19,7 +23,7 @@ def rows_of(folder):
 
 def test_the_loss_falls_and_the_base_classes_gain(make, learned):
     rows = rows_of(learned.folder)
-    start = make({"episodes.number": 40, "optimiser.epochs": 3})
+    start = make(LONGER)
     before = validate_tasks(start.method, start.validation, World())
     assert float(rows[-1]["loss"]) < 0.7 * float(rows[0]["loss"])
     assert float(rows[-1]["base_miou"]) > before + 4
@@ -45,7 +49,6 @@ def test_the_file_says_how_it_was_made_and_refuses_another_extractor(learned):
 
 def test_a_stopped_run_goes_on_bit_for_bit(make, values, tmp_path, monkeypatch):
     """Stopped in mid-epoch, by the signal that a scheduler sends; the network has dropout."""
-    import signal
 
     def run(folder, resume=False, report=None):
         narrow = {"method.name": "pfenet", "method.settings": {"width": 8}, "output": str(tmp_path / folder)}
@@ -131,7 +134,5 @@ def test_mistakes_are_told_before_the_run(make, changes, sentence):
 
 
 def test_processes_divide_a_batch(values):
-    from tests.training.make import settings_from
-
     with pytest.raises(ValueError, match="A batch of 4 episodes cannot be divided among 3 processes"):
         prepare(settings_from(values), World(0, 3))

@@ -19,6 +19,8 @@ def test_the_result_is_printed_and_written(repri, short, tmp_path):
     ("more", "message"),
     [
         (("--method", "repry"), "There is no method named 'repry', did you mean 'repri'"),
+        (("--method", "pfenet"), "The method pfenet has to be trained before it can be used"),
+        (("--method", "panet", "--method-weights", "no.safetensors"), "There is no weights file at no.safetensors"),
         (("--shots", "20"), "and 20 shots need 21: use fewer shots"),
         (("--shots", "one"), "--shots must be a list (whole numbers), got 'one'"),
         (("--set", "lrr=1"), "There is no inference setting named 'lrr', did you mean 'lr'"),

@@ -39,6 +39,24 @@ def test_evaluation_and_segmenter_count_the_same_pixels(test_data, tmp_path, fol
     assert counted["none"] != counted["guided"]
 
 
+@pytest.mark.parametrize("method", ["panet", "pmm"])
+def test_methods_that_look_at_masks_walk_the_same_road(test_data, tmp_path, method):
+    """On three real tasks."""
+    data = open_dataset("pascal", test_data / "data" / "fixture_voc")
+    tasks = sample_tasks(data, data.novel(0), 2, tasks=3, runs=1, index=class_index(data, PIXELS))
+    extractor = load_extractor("default-fold0")
+    store = FeatureStore(extractor, size=SIZE, folder=tmp_path)
+    measured = evaluate(data, tasks, extractor, method, refine="none", store=store)
+    counted = []
+    for task in tasks.runs[0]:
+        images, masks = zip(*(data.pair(id) for id in (*task.support, task.query)), strict=True)
+        maps = [np.where(ids == 255, 255, ids == task.class_id).astype(np.uint8) for ids in masks]
+        segmenter = Segmenter(extractor, size=SIZE, method=method, refine="none")
+        result = segmenter.fit_maps(images[:-1], maps[:-1], ["object"]).segment(images[-1])
+        counted.append(list(count_pixels(torch.from_numpy(result.mask == 1), torch.from_numpy(maps[-1]))))
+    assert measured.counts.pixels.tolist() == counted
+
+
 def test_regions_walk_the_same_road(test_data, tmp_path, monkeypatch):
     """On three real tasks, with regions of one colour; only the evaluation keeps embeddings on disk."""
     model = ColourRegions()

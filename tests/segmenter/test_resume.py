@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from repri.features import FeatureExtractor
+from repri.methods.settings import MethodSettings
 from repri.models.settings import ExtractorSettings
 from repri.segmenter.resume import facts_of, identity_of, other_run, query_file, write_facts
 from repri.segmenter.settings import SegmentSettings, WriteSettings
@@ -70,3 +71,14 @@ def test_files_are_known_by_their_content(tmp_path):
     assert not kept.is_still(path)
     path.unlink()
     assert not kept.is_still(path)
+
+
+def test_another_training_of_a_method(tmp_path):
+    file = tmp_path / "method.safetensors"
+    file.write_bytes(b"a")
+    settings = [SegmentSettings(method=MethodSettings(*chosen)) for chosen in ((str(file),), ("panet", str(tmp_path)))]
+    for chosen in settings:
+        write_facts(tmp_path, facts(chosen))
+        assert other_run(tmp_path, facts(chosen)) is None
+        file.write_bytes(file.read_bytes() + b"b")
+        assert "was made with another training" in str(other_run(tmp_path, facts(chosen)))

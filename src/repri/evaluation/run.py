@@ -167,10 +167,10 @@ def _seen(
         seen[fold] = [name for name in classes if any(name in names for names in told.values())]
         for what, names in told.items():
             if names and world.first:
+                other = "an extractor that was not, such as distilled" if what == extractor.name else "one that was not"
                 warnings.warn(
                     f"Fold {fold} tests {', '.join(names)}, which are not novel to {what}: it was trained with their "
-                    "labels. Use one that was not"
-                    + (", such as the extractor distilled." if what == extractor.name else "."),
+                    f"labels. Use {other}.",
                     stacklevel=3,
                 )
     return seen

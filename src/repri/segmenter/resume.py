@@ -97,13 +97,16 @@ def facts_of(settings: SegmentSettings, shots: AnnotatedShots, extractor: Featur
         for array in (image, mask):
             digest.update(f"{array.dtype} {array.shape}".encode())
             digest.update(np.ascontiguousarray(array).tobytes())
-    return {
+    facts = {
         "version": __version__,
         "classes": list(shots.classes),
         "support": digest.hexdigest()[:32],
         "extractor identity": extractor.identity,
         "settings": chosen,
     }
+    file = Path(settings.method.weights or settings.method.name).expanduser()
+    file = file / "method.safetensors" if file.is_dir() else file
+    return facts | {"method file": _digest(file)} if file.suffix == ".safetensors" and file.is_file() else facts
 
 
 def identity_of(facts: Mapping[str, Any]) -> str:
@@ -140,7 +143,7 @@ def other_run(folder: Path, facts: Mapping[str, Any]) -> str | None:
         listed = [", ".join(map(str, one)) for one in (before.get("classes") or (), facts["classes"])]
         return f"{folder} has the classes {listed[0]}, not {listed[1]}: choose another output folder."
     old, new = dict(_flat(before)), dict(_flat(facts))
-    what = {"support": "another support", "extractor identity": "another extractor"}
+    what = {"support": "another support", "extractor identity": "another extractor", "method file": "another training"}
     for name in new:
         if old.get(name) != new[name]:
             other = f"{name.removeprefix('settings.')}={short(old.get(name))}, not {short(new[name])}"

@@ -16,7 +16,7 @@ ALLOWED = {
     "data": {"protocols"},
     "models": {"features", "data"},
     "methods": {"inference", "features"},
-    "training": {"models", "features", "inference", "data", "protocols"},
+    "training": {"models", "methods", "features", "inference", "data", "protocols"},
     "evaluation": {"models", "methods", "features", "inference", "data", "protocols", "refine", "regions"},
     "segmenter": {"models", "methods", "features", "inference", "data", "protocols", "refine", "regions"},
     "experiments": {

@@ -1,6 +1,7 @@
 """``repri train`` as a person runs it."""
 
 import csv
+import json
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from repri.cli import app
 from repri.cli.common import Bars
 from repri.data.datasets.scenes import make_dataset
 from tests.processes import launcher
+from tests.training.episodic.make import EPISODIC
 from tests.training.make import SMALL, draw_scenes, nested
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -87,9 +89,19 @@ def test_help_needs_no_torch():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "False", done.stderr
-    for flag in ("--epochs", "--root", "--teacher-size", "--validate-every", "--no-mixed-precision", "--resume"):
+    for flag in (
+        "--epochs",
+        "--root",
+        "--teacher-size",
+        "--validate-every",
+        "--no-mixed-precision",
+        "--resume",
+        "--train-shots",
+        "--set",
+    ):
         assert flag in done.stdout
-    assert "--set" not in done.stdout
+    for flag in ("--method", "--train-shots", "--episodes", "--set"):
+        assert flag in done.stdout
 
 
 def test_a_dry_run_writes_nothing(config_file, tmp_path):
@@ -184,6 +196,28 @@ def test_sigterm_saves_and_says_so(config_file, tmp_path, monkeypatch):
     assert "stopped and saved after step 3 of 5; go on with --resume" in done.output
     progress = state_of(tmp_path / "run")["progress"]
     assert len(progress["losses"]) == progress["step"] == 3
+
+
+def test_episodes_chosen_by_novel_classes_and_evaluated(config_file, tmp_path):
+    """The result file of a method says that its checkpoint looked at the test, and the size follows the training."""
+    data, folder = tmp_path / "data", tmp_path / "run-fold0"
+    make_dataset(data, train=16, val=16)
+    values = EPISODIC | {"data.name": "scenes", "data.root": str(data), "episodes.selection": "novel"}
+    config_file.write_text(yaml.safe_dump(nested(values | {"output": str(tmp_path / "run-fold{fold}")})))
+    done = repri_train(config_file, "--set", "width=8", "--selection-tasks", 8, "--epochs", 1)
+    assert done.exit_code == 0, done.output
+    assert f"written: {folder / 'method.safetensors'}" in done.output
+    (row,) = csv.DictReader((folder / "log.csv").read_text().splitlines())
+    assert float(row["selected_by"]) != float(row["base_miou"])
+    method, result = str(tmp_path / "run-fold{fold}" / "method.safetensors"), tmp_path / "result.json"
+    options = f"--data scenes --root {data} --fold 0 --tasks 4 --runs 1 --method {method}".split()
+    done = CliRunner().invoke(app, ["evaluate", *options, "--extractor", "filters", "--output", str(result)])
+    assert done.exit_code == 0, done.output
+    content = json.loads(result.read_text())
+    assert "chosen by tasks of the novel classes" in content["trained"]["0"]["more"]["warning"]
+    assert content["extractor"]["0"]["size"] == 64
+    done = CliRunner().invoke(app, ["evaluate", *options, "--extractor", "lowlevel"])
+    assert "was trained on features of filters" in str(done.exception)
 
 
 def test_two_processes_train_what_one_trains(config_file, tmp_path):

@@ -89,7 +89,7 @@ def test_a_run_is_not_written_over(make, copied):
         train(prepare(make()))
     (copied / "last.pt").unlink()
     for resume in (False, True):
-        with pytest.raises(RepriError, match=r"holds a network already, and no last\.pt to go on from"):
+        with pytest.raises(RepriError, match=r"holds model\.safetensors already, and no last\.pt to go on from"):
             train(prepare(make()), resume=resume)
 
 

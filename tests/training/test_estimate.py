@@ -4,7 +4,7 @@ import pytest
 
 from repri.runtime.distributed import World
 from repri.training import prepare
-from repri.training.estimate import measure, summary
+from repri.training.estimate import measure
 
 from .make import DISCRIMINANT
 
@@ -27,9 +27,9 @@ def test_nothing_is_learned_while_it_is_measured(make):
 def test_one_pass_is_measured_by_images(make):
     plan = prepare(make(DISCRIMINANT | {"data.images": 2, "optimiser.batch": 8}))
     assert "an image takes" in measure(plan, World())
-    assert "one pass over the features, then algebra" in summary(plan)
+    assert "one pass over the features, then algebra" in plan.summary()
 
 
 def test_parameters_are_counted(make):
-    assert "0.00 M frozen" in summary(prepare(make()))[3]  # filters have no parameters
-    assert "5.65 M frozen" in summary(prepare(make({"network.name": "distilled"})))[3]
+    assert "0.00 M frozen" in prepare(make()).summary()[3]  # filters have no parameters
+    assert "5.65 M frozen" in prepare(make({"network.name": "distilled"})).summary()[3]

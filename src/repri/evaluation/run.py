@@ -100,7 +100,7 @@ def evaluate_folds(
     }
     extraction, facts = 0.0, {}
     for fold, extractor in extractors.items():
-        size = plan.settings.extractor.size
+        size = plan.settings.extractor.size or _trained_size(methods[fold])
         store = FeatureStore(extractor, plan.protocol.resize, size, folder, precision=plan.precision)
         facts[fold] = {"name": extractor.name, "fingerprint": extractor.fingerprint[:16], "size": store.size}
         start = time.perf_counter()
@@ -141,6 +141,13 @@ def _timing(plan: Plan, extraction: float, seconds: float, world: World) -> dict
         "processes": world.size,
         "peak_memory_gb": peak_memory(),
     }
+
+
+def _trained_size(method: Method) -> int | None:
+    """Long side of the images with which a method was trained, if its file says it."""
+    made = method.training if isinstance(method, LearnedMethod) else None
+    size = None if made is None else made.more.get("size")
+    return size if isinstance(size, int) else None
 
 
 def _trained(methods: Mapping[int, Method]) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor
 
 from repri.data.datasets.dataset import Dataset
-from repri.data.tasks.tasks import Task, TaskList
+from repri.data.tasks.tasks import Task, TaskList, images_of
 from repri.features.labels import proportion_of
 from repri.features.store import FeatureStore
 from repri.features.view import View
@@ -117,12 +116,6 @@ class Loaded(NamedTuple):
     """The truth about the query."""
     image: np.ndarray | None
     """[H, W, 3] the query, where the refinement needs it."""
-
-
-def images_of(dataset: Dataset, tasks: TaskList) -> list[Path]:
-    """Every image of a task list once, in the order of the data set."""
-    wanted = {id for run in tasks.runs for task in run for id in (task.query, *task.support)}
-    return [sample.image for sample in dataset.samples if sample.id in wanted]
 
 
 @dataclass(frozen=True, eq=False)

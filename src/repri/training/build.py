@@ -25,7 +25,7 @@ from .checks import check_network
 from .settings import NetworkSettings, TrainSettings
 from .trainee import CompactTrainee, HeadTrainee, PSPTrainee, Trainee
 
-__all__ = ["build_trainee", "load_frozen"]
+__all__ = ["absolute", "build_trainee", "load_frozen"]
 
 
 def build_trainee(settings: TrainSettings, classes: int, device: str = "cpu") -> Trainee:
@@ -108,8 +108,8 @@ def _build_head(settings: TrainSettings, classes: int, device: str) -> HeadTrain
     else:
         head = Head(trunk.channels, wanted.name, wanted.width, wanted.kernel, wanted.upsample, wanted.dropout)
     base = {
-        "name": _absolute(network.name),
-        "weights": network.weights and _absolute(network.weights),
+        "name": absolute(network.name),
+        "weights": network.weights and absolute(network.weights),
         "size": settings.data.size or trunk.rule.size,
         "layers": layers and list(layers),
         "combine": "concat",
@@ -129,7 +129,7 @@ def _start(network: NetworkSettings) -> Checkpoint:
     return checkpoint
 
 
-def _absolute(name: str) -> str:
+def absolute(name: str) -> str:
     """A file or folder by its whole path, so that it can be loaded from anywhere; any other name as it is."""
     if name in EXTRACTORS:
         return name

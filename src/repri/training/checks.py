@@ -94,11 +94,12 @@ def check_steps(settings: TrainSettings, images: int) -> None:
         raise RepriError(f"optimiser.warmup takes {settings.optimiser.warmup} of {steps} steps: make it shorter.")
 
 
-def check_folder(folder: Path, resume: bool) -> None:
-    """A run does not write over another, and cannot go on where there is none."""
-    last, network, config = ((folder / name).exists() for name in ("last.pt", "model.safetensors", "config.yaml"))
-    if network and not last:
-        raise RepriError(f"{folder} holds a network already, and no last.pt to go on from: choose another folder.")
+def check_folder(target: Path, resume: bool) -> None:
+    """A run does not write its ``target`` over another, and cannot go on where there is none."""
+    folder = target.parent
+    last, config = ((folder / name).exists() for name in ("last.pt", "config.yaml"))
+    if target.exists() and not last:
+        raise RepriError(f"{folder} holds {target.name} already, and no last.pt to go on from: choose another folder.")
     if resume and not last and not config:
         raise RepriError(f"There is nothing to resume: {folder / 'last.pt'} does not exist.")
     if last and not resume:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
 
@@ -10,14 +13,20 @@ from repri.models.heads.discriminant import Discriminant, Moments
 from repri.runtime.distributed import World
 
 from .batches import Batch
-from .plan import Plan, Report
+from .plan import Report
 from .square import labels_at_cells
 from .trainee import HeadTrainee
 
-__all__ = ["add_image", "empty_moments", "fit_discriminant"]
+if TYPE_CHECKING:
+    from .base import BasePlan
+
+__all__ = ["add_image", "empty_moments", "fit_discriminant", "measure_images"]
+
+MEASURED = 3
+"""Images that are measured before a run."""
 
 
-def fit_discriminant(plan: Plan, world: World, report: Report | None = None, device: str = "cpu") -> None:
+def fit_discriminant(plan: BasePlan, world: World, report: Report | None = None, device: str = "cpu") -> None:
     """Compute the head, and set the classifier to the nearest class mean in its features.
 
     Args:
@@ -41,13 +50,13 @@ def fit_discriminant(plan: Plan, world: World, report: Report | None = None, dev
     _set_nearest_mean(trainee.classifier, means, moments.count)
 
 
-def empty_moments(plan: Plan) -> Moments:
+def empty_moments(plan: BasePlan) -> Moments:
     """Moments of no cells, for the classes of a run and its background."""
     _, head = _parts(plan)
     return Moments.empty(len(plan.classes) + 1, len(head.mean))
 
 
-def add_image(moments: Moments, plan: Plan, batch: Batch, device: str = "cpu") -> None:
+def add_image(moments: Moments, plan: BasePlan, batch: Batch, device: str = "cpu") -> None:
     """Add the cells of one image to the moments of their classes.
 
     Args:
@@ -68,7 +77,26 @@ def add_image(moments: Moments, plan: Plan, batch: Batch, device: str = "cpu") -
             moments.add(rows[labels == label], label)
 
 
-def _parts(plan: Plan) -> tuple[HeadTrainee, Discriminant]:
+def measure_images(plan: BasePlan) -> float:
+    """Seconds that an image takes, measured on a few whose features are computed first.
+
+    Args:
+        plan: A run whose head is a discriminant.
+
+    Returns:
+        Seconds.
+    """
+    steps = [[place] for place in range(min(MEASURED, len(plan.examples)))]
+    for _, store, images in plan.frozen(steps):
+        store.prepare(images)
+    moments = empty_moments(plan)
+    start = time.perf_counter()
+    for batch in plan.batches(steps, 0):
+        add_image(moments, plan, batch)
+    return (time.perf_counter() - start) / len(steps)
+
+
+def _parts(plan: BasePlan) -> tuple[HeadTrainee, Discriminant]:
     """The network and its head, if that is a discriminant."""
     assert isinstance(plan.trainee, HeadTrainee)
     assert isinstance(plan.trainee.head, Discriminant)

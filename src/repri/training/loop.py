@@ -18,27 +18,22 @@ from typing import Any
 
 import torch
 
-from repri.protocols import get_protocol
 from repri.runtime.distributed import World
 from repri.runtime.errors import RepriError
 from repri.runtime.files import remove_leftovers
 
-from .batches import Batch, order
 from .checks import check_folder
-from .discriminant import fit_discriminant
-from .plan import Plan, Report
+from .plan import Plan, Report, Step
 from .schedule import learning_rate, step_seed
 from .signals import Stopped, stop_signal
 from .state import Progress, load_state, save_config, save_state, write_log
-from .trainee import Trainee
-from .update import Learner
-from .validate import validate
+from .update import Updater
 from .watch import Watcher
 
 __all__ = ["Select", "train"]
 
-Select = Callable[[Trainee], float]
-"""Score of the network after an epoch; the network with the best score is kept."""
+Select = Callable[[Any], float]
+"""Score of the trained module after an epoch; the module with the best score is kept."""
 
 
 def train(
@@ -49,7 +44,7 @@ def train(
     select: Select | None = None,
     device: str = "cpu",
 ) -> Progress:
-    """Train a network, or go on with a run that was stopped.
+    """Train what a plan describes, or go on with a run that was stopped.
 
     Args:
         plan: The run, from :func:`repri.training.prepare`.
@@ -57,15 +52,15 @@ def train(
         resume: Whether to go on from ``last.pt`` in the run's folder.
         report: Called with the progress.
         select: Score that replaces the mIoU of the base classes in choosing the best epoch.
-        device: Device of the network.
+        device: Device on which it is trained.
 
     Returns:
-        The progress at the end of the run. ``model.safetensors`` in the run's folder is the network.
+        The progress at the end of the run. ``plan.target`` is the file that results.
     """
-    check_folder(plan.folder, resume)
+    check_folder(plan.target, resume)
     world = world or World()
-    learner = Learner(plan.trainee.to(device), plan.settings, world, device)
-    run = _Run(plan, world, learner, report, select)
+    plan.module.to(device)
+    run = _Run(plan, world, plan.updater(world, device), report, select)
     if resume and (plan.folder / "last.pt").exists():  # it was perhaps stopped before there was anything to save
         run.load()
     if world.first:
@@ -78,7 +73,7 @@ def train(
             if plan.settings.stepwise:
                 run.train_epoch(stopping, watcher)
             else:
-                fit_discriminant(plan, world, report, device)
+                plan.fit(world, report, device)
             run.end_epoch(watcher)
             run.save()
     return run.progress
@@ -90,7 +85,7 @@ class _Run:
 
     plan: Plan
     world: World
-    learner: Learner
+    updater: Updater
     report: Report | None
     select: Select | None
     progress: Progress = field(default_factory=Progress)
@@ -99,26 +94,26 @@ class _Run:
 
     def load(self) -> None:
         """Go on from the last checkpoint."""
-        plan, learner = self.plan, self.learner
+        plan = self.plan
         self.progress, model, optimiser = load_state(plan.folder, plan.settings, plan.identity)
-        learner.trainee.load_state_dict(model)
-        learner.optimiser.load_state_dict(optimiser)
+        plan.module.load_state_dict(model)
+        self.updater.optimiser.load_state_dict(optimiser)
 
     def save(self) -> None:
         """Write a checkpoint, in the first process."""
-        plan, learner = self.plan, self.learner
+        plan = self.plan
         if self.world.first:
-            states = (learner.trainee.state_dict(), learner.optimiser.state_dict())
+            states = (plan.module.state_dict(), self.updater.optimiser.state_dict())
             save_state(plan.folder, plan.settings, plan.identity, self.progress, *states)
         self.saved = time.monotonic()
 
     def train_epoch(self, stopping: Callable[[], bool], watcher: Watcher) -> None:
         """The steps of an epoch, from the one at which the progress is."""
         plan, progress, world, settings = self.plan, self.progress, self.world, self.plan.settings
-        self.learner.trainee.train()
-        steps = order(len(plan.examples), settings.optimiser.batch, settings.seed, progress.epoch)
+        plan.module.train()
+        steps = plan.order(progress.epoch)
         mine = [world.share(places) for places in steps]
-        for batch in plan.examples.batches(mine[progress.step :], progress.epoch):
+        for batch in plan.batches(mine[progress.step :], progress.epoch):
             iteration = progress.epoch * len(steps) + progress.step
             stop = self.step(batch, iteration, stopping(), watcher)
             if stop or time.monotonic() - self.saved > 60 * settings.run.save_minutes:
@@ -128,13 +123,13 @@ class _Run:
                 raise Stopped(f"stopped and saved after step {iteration + 1} of {plan.steps}")
         self.save()  # validation may take long
 
-    def step(self, batch: Batch, iteration: int, stopping: bool, watcher: Watcher) -> bool:
+    def step(self, batch: Step, iteration: int, stopping: bool, watcher: Watcher) -> bool:
         """One step; returns whether any process was asked to stop."""
         plan, progress, settings = self.plan, self.progress, self.plan.settings
         torch.manual_seed(step_seed(settings.seed, iteration, self.world.rank))
         rate = learning_rate(settings, iteration, plan.steps)
-        self.learner.set_rate(rate)
-        loss, stop = self.learner.update(batch, iteration, stopping)
+        self.updater.set_rate(rate)
+        loss, stop = self.updater.update(batch, iteration, stopping)
         if not math.isfinite(loss):
             raise RepriError(
                 f"The loss is {loss} at step {iteration} (epoch {progress.epoch + 1}), with the images "
@@ -157,39 +152,33 @@ class _Run:
             "epoch": epoch,
             "step": epoch * plan.steps_per_epoch,
             "loss": sum(progress.losses) / len(progress.losses) if progress.losses else "",
-            "base_miou": "",
-            "teacher_cosine": "",
+            **plan.row(epoch),
             "selected_by": "",
         }
         if epoch == settings.optimiser.epochs or epoch % settings.validation.every == 0:
             row["selected_by"] = score = self.validate(row)
-            watcher.epoch(row, plan.trainee)
+            watcher.epoch(row, self.updater.device)
             if score > progress.best or math.isnan(score):  # if epochs cannot be compared, the last one is kept
                 progress.best = max(progress.best, score)
                 if self.world.first:
-                    plan.trainee.export(plan.folder / "model.safetensors")
+                    plan.export(row)
         progress.rows.append(row)
         if self.world.first:
             write_log(plan.folder, progress.rows)
         progress.epoch, progress.step, progress.losses = epoch, 0, []
 
     def validate(self, row: dict[str, Any]) -> float:
-        """Validate the network and put the figures into the row; returns the score that decides the best epoch."""
-        plan, settings = self.plan, self.plan.settings
+        """Validate and put the figures into the row; returns the score that decides the best epoch."""
+        plan = self.plan
         if self.report:
             self.report("validation", 0, 1, "")
-        result = validate(plan.trainee, plan.validation, len(plan.classes) + 1, self.world, self.learner.device)
-        score = float("nan")
-        if settings.teacher.name is not None:
-            row["teacher_cosine"] = score = result.cosine
-        if settings.labelled:
-            row["base_miou"] = score = result.miou
-        if get_protocol(settings.protocol).selection == "last":
+        score = plan.validate(row, self.world, self.updater.device)
+        if plan.settings.selection == "last":
             score = float(self.progress.epoch)
         if self.select is not None:
-            score = self.select(plan.trainee)
+            score = self.select(plan.module)
         if self.report:
-            measured = {"base mIoU": row["base_miou"], "cosine to the teacher": row["teacher_cosine"]}
-            text = ", ".join(f"{name} {value:.3g}" for name, value in measured.items() if value != "")
-            self.report("validation", 1, 1, text)
+            names = {"base_miou": "base mIoU", "teacher_cosine": "cosine to the teacher"}
+            measured = {name: row[key] for key, name in names.items() if row.get(key, "") != ""}
+            self.report("validation", 1, 1, ", ".join(f"{name} {value:.3g}" for name, value in measured.items()))
         return score

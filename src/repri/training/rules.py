@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from repri.protocols import get_protocol
 from repri.runtime.errors import RepriError
@@ -17,6 +17,8 @@ AT_LEAST_ONE = (
     "optimiser.epochs",
     "optimiser.batch",
     "optimiser.accumulate",
+    "episodes.number",
+    "episodes.train_shots",
     "head.width",
     "head.kernel",
     "head.upsample",
@@ -54,6 +56,10 @@ def check_settings(settings: TrainSettings) -> None:
     get_protocol(settings.protocol)
     _check_ranges(settings)
     _check_optimiser(settings)
+    if settings.episodic:
+        _check_episodic(settings)
+        return
+    _check_base(settings)
     _check_sources(settings)
     _check_head(settings)
     if settings.network.family == "frozen":
@@ -82,8 +88,35 @@ def _check_optimiser(settings: TrainSettings) -> None:
         raise RepriError(f"optimiser.name must be sgd or adamw, got {optimiser.name!r}.")
     if optimiser.nesterov and (optimiser.momentum == 0 or optimiser.name != "sgd"):
         raise RepriError("optimiser.nesterov needs the optimiser sgd and a momentum above 0.")
+    if (optimiser.schedule == "step") != bool(optimiser.drops) or any(epoch < 1 for epoch in optimiser.drops):
+        raise RepriError("optimiser.drops: the schedule step needs epochs ≥ 1 at which the rate drops, no other does.")
     if settings.loss.thin > 1 and settings.loss.stride > 1:
         raise RepriError("loss.thin evaluates the loss at the centres of cells: leave loss.stride out.")
+
+
+def _check_episodic(settings: TrainSettings) -> None:
+    """A method on a frozen extractor: settings of other kinds of training have no effect, so they are errors."""
+    for section in ("head", "teacher", "loss"):
+        if _is_set(getattr(settings, section)):
+            raise RepriError(f"{section}: {settings.method.name} is trained with episodes, which has no such settings.")
+    if settings.network.freeze not in ("none", "backbone") or settings.network.recompute:
+        raise RepriError(
+            "network: episodes use an extractor that is frozen as a whole: leave freeze and recompute out."
+        )
+    if settings.optimiser.accumulate != 1:
+        raise RepriError("optimiser.accumulate: episodes come one at a time: leave it out, and set optimiser.batch.")
+    if settings.data.fold is None and settings.episodes.selection == "novel":
+        raise RepriError("episodes.selection: novel needs a fold that holds out classes: name a data.fold.")
+
+
+def _check_base(settings: TrainSettings) -> None:
+    if _is_set(settings.episodes) or _is_set(settings.method):
+        raise RepriError("episodes: they train a method, and none is named: set method.name, such as pfenet.")
+
+
+def _is_set(section: Any) -> bool:
+    """Whether any setting of a section differs from its default."""
+    return section != type(section)()
 
 
 def _check_sources(settings: TrainSettings) -> None:

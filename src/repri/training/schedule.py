@@ -7,32 +7,38 @@ import math
 from typing import Any
 
 import torch
+import torch.nn as nn
 
 from repri.protocols import get_protocol
 
 from .settings import TrainSettings
-from .trainee import Trainee
 
 __all__ = ["build_optimiser", "learning_rate", "step_seed"]
 
+POWER = 0.9
+"""Power of the schedule poly."""
 
-def build_optimiser(trainee: Trainee, settings: TrainSettings) -> torch.optim.Optimizer:
+
+def build_optimiser(
+    module: nn.Module, settings: TrainSettings, classifier: nn.Module | None = None
+) -> torch.optim.Optimizer:
     """The optimiser over all parameters that are learned.
 
     Args:
-        trainee: The network.
+        module: What is learned.
         settings: Settings of the run.
+        classifier: A part of it whose learning rate has its own factor.
 
     Returns:
         An optimiser with two groups of parameters, of which the second is the classifier's; ``factor`` of a group
         multiplies the learning rate.
     """
     wanted = settings.optimiser
-    classifier = set() if trainee.last is None else {id(p) for p in trainee.last.parameters()}
-    learned = [p for p in trainee.parameters() if p.requires_grad]
+    last = set() if classifier is None else {id(p) for p in classifier.parameters()}
+    learned = [p for p in module.parameters() if p.requires_grad]
     groups: list[dict[str, Any]] = [
-        {"params": [p for p in learned if id(p) not in classifier], "factor": 1.0},
-        {"params": [p for p in learned if id(p) in classifier], "factor": wanted.classifier_factor},
+        {"params": [p for p in learned if id(p) not in last], "factor": 1.0},
+        {"params": [p for p in learned if id(p) in last], "factor": wanted.classifier_factor},
     ]
     if wanted.name == "adamw":
         return torch.optim.AdamW(groups, wanted.lr, weight_decay=wanted.weight_decay)
@@ -41,7 +47,10 @@ def build_optimiser(trainee: Trainee, settings: TrainSettings) -> torch.optim.Op
 
 
 def learning_rate(settings: TrainSettings, iteration: int, steps: int) -> float:
-    """Learning rate of a step: lr_end + (lr − lr_end)·(1 + cos(π·t/T))/2, after a linear rise if there is a warm-up.
+    """Learning rate of a step, after a linear rise if there is a warm-up.
+
+    ``cosine``: lr_end + (lr − lr_end)·(1 + cos(π·t/T))/2. ``poly``: lr·(1 − t/T)^0.9. ``step``: lr, divided by 10 after
+    each of the epochs ``optimiser.drops``.
 
     Args:
         settings: Settings of the run; the protocol decides lr_end.
@@ -55,9 +64,14 @@ def learning_rate(settings: TrainSettings, iteration: int, steps: int) -> float:
         >>> [round(learning_rate(TrainSettings(), t, 10), 6) for t in (0, 5, 10)]
         [0.0025, 0.00125, 0.0]
     """
-    lr, warmup, end = settings.optimiser.lr, settings.optimiser.warmup, get_protocol(settings.protocol).final_lr
-    rise = min(1.0, (iteration + 1) / warmup) if warmup else 1.0
-    return rise * (end + (lr - end) * (1 + math.cos(math.pi * iteration / steps)) / 2)
+    wanted, end = settings.optimiser, get_protocol(settings.protocol).final_lr
+    rise = min(1.0, (iteration + 1) / wanted.warmup) if wanted.warmup else 1.0
+    if wanted.schedule == "poly":
+        return rise * wanted.lr * (1 - iteration / steps) ** POWER
+    if wanted.schedule == "step":
+        passed = sum(iteration * wanted.epochs >= epoch * steps for epoch in wanted.drops)
+        return rise * wanted.lr / 10**passed
+    return rise * (end + (wanted.lr - end) * (1 + math.cos(math.pi * iteration / steps)) / 2)
 
 
 def step_seed(seed: int, iteration: int, rank: int = 0) -> int:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
+
+from repri.protocols import get_protocol
 
 from .rules import check_settings
 
 __all__ = [
     "RENAMED",
     "DataSettings",
+    "EpisodeSettings",
     "HeadSettings",
     "LossSettings",
+    "MethodSettings",
     "NetworkSettings",
     "OptimiserSettings",
     "RunSettings",
@@ -92,6 +96,33 @@ class NetworkSettings:
 
 
 @dataclass(frozen=True)
+class MethodSettings:
+    """A method that is trained with episodes on a frozen extractor; without one, a run is base training."""
+
+    name: str | None = None
+    """Method that is trained with episodes: panet, ppnet, rpmm, pfenet, or one that another package adds; without it,
+    base training."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Single settings of the method, such as width: 128; on the command line --set width=128."""
+
+
+@dataclass(frozen=True)
+class EpisodeSettings:
+    """Episodes: tasks that are drawn from the base classes. Only a method is trained with them."""
+
+    number: int = field(default=1000, metadata={"flag": "episodes"})
+    """Episodes in an epoch; each step takes optimiser.batch of them, one at a time."""
+    train_shots: int = 1
+    """Support images of each episode."""
+    novel: Literal["ignore", "background", "drop"] = "ignore"
+    """Pixels of classes that are not trained on: they are 255 in the loss and in no prototype, they are background, or
+    images that have any of them are left out."""
+    selection: Literal["base", "novel", "last"] = "base"
+    """Tasks by which the best epoch is chosen: of base classes in validation images, of novel classes (this looks at
+    the test; it exists to measure what that is worth), or none: the last epoch is kept."""
+
+
+@dataclass(frozen=True)
 class HeadSettings:
     """The part that is trained on top of the backbone or of a frozen extractor."""
 
@@ -146,7 +177,11 @@ class OptimiserSettings:
     name: Literal["sgd", "adamw"] = "sgd"
     """Rule by which parameters are updated."""
     lr: float = 2.5e-3
-    """Learning rate at the start of the cosine schedule."""
+    """Learning rate at the start of the schedule."""
+    schedule: Literal["cosine", "poly", "step"] = "cosine"
+    """How the learning rate falls: by a cosine, by (1 − t/T)^0.9, or to a tenth after each of the epochs in drops."""
+    drops: tuple[int, ...] = ()
+    """Epochs after which the schedule step divides the learning rate by 10."""
     classifier_factor: float = 1.0
     """Factor on the learning rate of the classifier, which starts from random values."""
     warmup: int = 0
@@ -160,9 +195,10 @@ class OptimiserSettings:
     epochs: int = 100
     """Passes over the training images."""
     batch: int = 12
-    """Images in each step, over all processes and accumulated parts."""
+    """Images, or episodes, in each step, over all processes and accumulated parts."""
     accumulate: int = 1
-    """Parts into which each process divides its images of a batch; norms see one part at a time."""
+    """Parts into which each process divides its images of a batch; norms see one part at a time. Episodes always come
+    one at a time."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +210,8 @@ class ValidationSettings:
     images: int | None = None
     """Largest number of validation images, taken evenly from the list; without it, all of them."""
     selection_tasks: int = 1000
-    """Few-shot tasks by which the best epoch is chosen, under a protocol that chooses it by the novel classes."""
+    """Few-shot tasks by which the best epoch is chosen, where tasks choose it: always after episodes, and in base
+    training under a protocol that looks at the novel classes."""
 
 
 @dataclass(frozen=True)
@@ -214,6 +251,10 @@ class TrainSettings:
     """Head."""
     teacher: TeacherSettings = field(default_factory=TeacherSettings)
     """Teacher."""
+    method: MethodSettings = field(default_factory=MethodSettings)
+    """Method that is trained with episodes."""
+    episodes: EpisodeSettings = field(default_factory=EpisodeSettings)
+    """Episodes."""
     loss: LossSettings = field(default_factory=LossSettings)
     """Loss."""
     optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
@@ -227,6 +268,16 @@ class TrainSettings:
     def stepwise(self) -> bool:
         """Whether the network learns in steps; a discriminant is computed in one pass."""
         return self.head.name != "discriminant"
+
+    @property
+    def episodic(self) -> bool:
+        """Whether a method is trained with episodes."""
+        return self.method.name is not None
+
+    @property
+    def selection(self) -> Literal["base", "novel", "last"]:
+        """How the best epoch is chosen; for base training, the protocol decides."""
+        return self.episodes.selection if self.episodic else get_protocol(self.protocol).selection
 
     @property
     def labelled(self) -> bool:

@@ -18,7 +18,16 @@ from repri.runtime.settings import nearest
 
 from .settings import DataSettings, TrainSettings
 
-__all__ = ["base_classes", "base_labels", "choose_images", "evenly", "open_splits", "readable", "unreadable"]
+__all__ = [
+    "base_classes",
+    "base_labels",
+    "check_readable",
+    "choose_images",
+    "evenly",
+    "open_splits",
+    "readable",
+    "unreadable",
+]
 
 
 def open_splits(settings: TrainSettings) -> tuple[Dataset, Dataset]:
@@ -87,6 +96,28 @@ def readable(dataset: Dataset, labelled: bool) -> tuple[Dataset, list[str]]:
     for sample, problem in checked:
         (skipped if problem else kept).append(sample)
     return replace(dataset, samples=tuple(kept)), [sample.id for sample in skipped]
+
+
+def check_readable(
+    parts: Sequence[tuple[Dataset, Sequence[str]]],
+    labelled: bool,
+    progress: Callable[[int, int], None] | None = None,
+) -> None:
+    """Read images and masks, and raise the error of the first one that cannot be read.
+
+    Args:
+        parts: Data sets, and the names of their images.
+        labelled: Whether masks are read too.
+        progress: Called with how many were read, and of how many.
+    """
+    done, total = 0, sum(len(ids) for _, ids in parts)
+    for dataset, ids in parts:
+        for problem in parallel(lambda id, dataset=dataset: unreadable(dataset, id, labelled), ids):
+            if problem is not None:
+                raise problem
+            done += 1
+            if progress:
+                progress(done, total)
 
 
 def choose_images(

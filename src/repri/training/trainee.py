@@ -21,7 +21,7 @@ from repri.models.weights.checkpoints import save_checkpoint
 
 from .square import cells_on_corners
 
-__all__ = ["CompactTrainee", "HeadTrainee", "PSPTrainee", "Trainee", "upsampled"]
+__all__ = ["CompactTrainee", "HeadTrainee", "PSPTrainee", "Trainee", "parameters_of", "upsampled"]
 
 
 class Trainee(nn.Module, ABC):
@@ -176,3 +176,14 @@ def upsampled(logits: Tensor, size: tuple[int, int], aligned: bool) -> Tensor:
         [B, classes, H, W].
     """
     return F.interpolate(logits, size=size, mode="bilinear", align_corners=aligned)
+
+
+def parameters_of(extractor: FeatureExtractor) -> int:
+    """Number of parameters of the networks that an extractor runs, down to the one under its head."""
+    return sum(p.numel() for network in _networks(extractor) for p in network.parameters())
+
+
+def _networks(extractor: Any) -> list[Any]:
+    if hasattr(extractor, "under"):
+        return [*_networks(extractor.under), extractor.head]
+    return [extractor.run] if hasattr(extractor, "run") else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,14 @@ from PIL import Image
 from repri.runtime.draw import hue_map
 from repri.runtime.files import atomic
 
+from .batches import Examples
 from .plan import Plan
 from .trainee import Trainee
 
-__all__ = ["Board", "Watcher"]
+__all__ = ["Board", "Watcher", "draw_predictions", "drawn_row", "some_places"]
+
+MEASURED = ("base_miou", "teacher_cosine", "selected_by")
+"""Columns of the log that are drawn as curves."""
 
 IMAGES = 4
 """Validation images that are drawn after an epoch."""
@@ -53,38 +58,57 @@ class Watcher:
         if self.board is not None and iteration % 10 == 0:
             self.board.scalars({"loss": loss, "lr": rate}, iteration)
 
-    def epoch(self, row: dict[str, Any], trainee: Trainee) -> None:
-        """Log the figures of an epoch, and draw predictions if there is a classifier."""
+    def epoch(self, row: dict[str, Any], device: str) -> None:
+        """Log the figures of an epoch, and draw predictions if the plan has some."""
         if not self.active:
             return
         if self.board is not None:
-            measured = {name: row[name] for name in ("base_miou", "teacher_cosine") if row[name] != ""}
+            measured = {name: row[name] for name in MEASURED if isinstance(row.get(name), float)}
             self.board.scalars(measured, row["step"])
-        if trainee.last is None:
+        drawn = self.plan.drawn(device)
+        if drawn is None:
             return
-        drawn = self._predictions(trainee)
         with atomic(self.plan.folder / "samples" / f"epoch-{row['epoch']:03}.png") as temporary:
             Image.fromarray(drawn).save(temporary)
         if self.board is not None:
             self.board.image("image, mask, prediction", drawn, row["step"])
 
-    def _predictions(self, trainee: Trainee) -> np.ndarray:
-        """Rows of image, mask and prediction, in colours of the classes: [H, W, 3]."""
-        examples, device = self.plan.validation, next(trainee.parameters()).device
-        count = min(IMAGES, len(examples))
-        rows = []
-        trainee.eval()
-        for place in [i * len(examples) // count for i in range(count)]:
-            (batch,) = examples.batches([[place]], 0)
-            with torch.inference_mode():
-                _, logits = trainee(batch.x.to(device))
-                predicted = trainee.upsample(logits, batch.labels.shape[-1])[0].argmax(0).byte().cpu().numpy()
-            image = examples.dataset.image(examples.ids[place])
-            height, width = examples.square.content((image.shape[0], image.shape[1]))
-            maps = [hue_map()[m[:height, :width]] for m in (batch.labels[0].numpy(), predicted)]
-            tiles = [Image.fromarray(tile).resize((SIDE, SIDE)) for tile in (image, *maps)]
-            rows.append(np.concatenate([np.asarray(tile) for tile in tiles], 1))
-        return np.concatenate(rows)
+
+def draw_predictions(trainee: Trainee, examples: Examples, device: str) -> np.ndarray:
+    """Rows of image, mask and prediction, in colours of the classes.
+
+    Args:
+        trainee: A network with a classifier, which is left in evaluation mode.
+        examples: The images, of which a few are drawn.
+        device: Device of the network.
+
+    Returns:
+        [H, W, 3].
+    """
+    trainee.eval()
+    rows = []
+    for place in some_places(len(examples)):
+        (batch,) = examples.batches([[place]], 0)
+        with torch.inference_mode():
+            _, logits = trainee(batch.x.to(device))
+            predicted = trainee.upsample(logits, batch.labels.shape[-1])[0].argmax(0).byte().cpu().numpy()
+        image = examples.dataset.image(examples.ids[place])
+        height, width = examples.square.content((image.shape[0], image.shape[1]))
+        maps = [m[:height, :width] for m in (batch.labels[0].numpy(), predicted)]
+        rows.append(drawn_row(image, maps))
+    return np.concatenate(rows)
+
+
+def some_places(length: int) -> list[int]:
+    """Places of a list, at even distances, of which predictions are drawn."""
+    count = min(IMAGES, length)
+    return [i * length // count for i in range(count)]
+
+
+def drawn_row(image: np.ndarray, maps: Sequence[np.ndarray]) -> np.ndarray:
+    """An image [H, W, 3] and maps of labels [h, w] in colours, side by side: [SIDE, n·SIDE, 3]."""
+    tiles = [Image.fromarray(tile).resize((SIDE, SIDE)) for tile in (image, *(hue_map()[m] for m in maps))]
+    return np.concatenate([np.asarray(tile) for tile in tiles], 1)
 
 
 class Board:

@@ -18,7 +18,7 @@ from repri.runtime.errors import RepriError
 from repri.runtime.files import atomic
 from repri.runtime.reading import read_json, short, validated
 
-__all__ = ["Sampling", "Task", "TaskList", "load_tasks", "sample_tasks", "save_tasks"]
+__all__ = ["Sampling", "Task", "TaskList", "images_of", "load_tasks", "sample_tasks", "save_tasks"]
 
 Sampling = Literal["queries", "classes"]
 """How a task is drawn.
@@ -89,6 +89,12 @@ class TaskList:
             "sampling": self.sampling,
             "runs": runs,
         }
+
+
+def images_of(dataset: Dataset, tasks: TaskList) -> list[Path]:
+    """Every image of a task list once, in the order of the data set."""
+    wanted = {id for run in tasks.runs for task in run for id in (task.query, *task.support)}
+    return [sample.image for sample in dataset.samples if sample.id in wanted]
 
 
 def sample_tasks(

@@ -97,8 +97,8 @@ class Annotation(BaseModel):
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is drawn."""
-        return not self.marks
+        """Whether nothing is said about the image; one that is complete without a mark shows no object."""
+        return not self.marks and not self.complete
 
 
 def label_map(annotation: Annotation, height: int, width: int) -> np.ndarray:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from repri.runtime.errors import RepriError
 from repri.segmenter import Fitted, Segmentation, Segmenter
@@ -23,6 +22,7 @@ from .marks import Annotation
 from .project import Project
 from .record import Maps, Record, Stage, maps_of
 from .settings import ProjectSettings
+from .suggest import Summary, summary_of
 from .support import Support, support_of, with_marks
 
 __all__ = ["Fit", "Session"]
@@ -65,7 +65,8 @@ class Session:
         self.fit: Fit | None = None
         self.records: dict[str, Record] = {}
         self.failed: dict[str, str] = {}
-        self.means: dict[str, Tensor] = {}
+        self.seen: dict[str, Summary] = {}
+        self._doubts: dict[str, Summary] = {}
         self.latencies: list[float] = []
         self._current: str | None = None
         self._visible: list[str] = []
@@ -141,7 +142,7 @@ class Session:
                     continue
                 if self._stale(id):
                     return lambda id=id: self._try(id, self._segment)
-                if id not in self.means:
+                if id not in self.seen:
                     return lambda id=id: self._try(id, self._see)
         return None
 
@@ -195,6 +196,10 @@ class Session:
         """The result of a fitted segmenter for an image, from kept cells."""
         return fitted.segment_seen(self.pixels(id), self.cells.get(id, fitted.look), source=id, **options)
 
+    def summaries(self) -> dict[str, Summary]:
+        """What is known of the images that are segmented; before that, of those whose features are there."""
+        return dict(self._doubts) or dict(self.seen)
+
     def pixels(self, id: str) -> np.ndarray:
         """[H, W, 3] uint8."""
         image = self._pixels.get(id)
@@ -209,7 +214,7 @@ class Session:
         done = sum(not self._stale(id) for id in self.project.images if id not in self.failed) if fit else 0
         return {
             "images": total,
-            "seen": len(self.means),
+            "seen": len(self.seen),
             "segmented": done,
             "version": self.version,
             "stage": fit.stage if fit else None,
@@ -248,6 +253,7 @@ class Session:
             self.fit, self._fitted_version = fit, version
             if fit is None:
                 self.records.clear()
+                self._doubts.clear()
         self._tell_fit()
 
     def _kept(self, support: Support) -> Callable[[int, Look], Any]:
@@ -273,11 +279,11 @@ class Session:
 
     def _see(self, id: str) -> None:
         seen = self.cells.get(id, self.look)
-        self.means[id] = seen.white[:, seen.valid].mean(1)
-        self.events.publish("progress", seen=len(self.means), images=len(self.project.images) - len(self.failed))
+        self.seen[id] = summary_of(seen)
+        self.events.publish("progress", seen=len(self.seen), images=len(self.project.images) - len(self.failed))
 
     def _segment(self, id: str) -> None:
-        if id not in self.means:
+        if id not in self.seen:
             self._see(id)
         maps = self.maps(id)
         record = maps.record
@@ -288,6 +294,7 @@ class Session:
             self.latencies = [*self.latencies[-199:], 1000 * (time.monotonic() - self._changed)]
             content["latency"] = round(self.latencies[-1], 1)
         self.events.publish("result", image=id, **content)
+        self._doubts[id] = summary_of(self.cells.get(id, self.look), maps.probabilities.values())
 
 
 def _map_bytes(maps: Maps) -> int:

@@ -9,7 +9,8 @@ from fastapi.responses import FileResponse
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 
-from repri.web.export import Format, archive, import_masks, write_into_folder
+from repri.web.export import Format, archive, write_into_folder
+from repri.web.imports import import_masks
 from repri.web.limits import Refused
 from repri.web.projects import FOLDER
 from repri.web.schemas import AcceptRequest, ExportRequest

@@ -185,14 +185,11 @@ def table(content: dict[str, Any]) -> None:
         mean, half = gains(content, name)
         cells = "".join(f" {100 * m:+.1f} ± {100 * h:.1f} |" for m, h in zip(mean, half, strict=True))
         print(f"| {TITLES[name]} − chance |{cells}")
-        rows = [
-            np.mean(c[name], 0)[1:].mean() - np.mean(c["random"], 0)[1:].mean() for c in content["classes"].values()
-        ]
+        later = {kind: [np.mean(c[kind], 0)[1:].mean() for c in content["classes"].values()] for kind in STRATEGIES}
+        rows = 100 * (np.array(later[name]) - later["random"])
         half = 1.96 * np.std(rows, ddof=1) / len(rows) ** 0.5 if len(rows) > 1 else float("nan")
-        better = sum(row > 0 for row in rows)
-        print(
-            f"  rounds 2 to {ROUNDS} together: {100 * np.mean(rows):+.2f} ± {100 * half:.2f}, better in {better} classes"
-        )
+        better = int((rows > 0).sum())
+        print(f"  images 2 to {ROUNDS} together: {rows.mean():+.2f} ± {half:.2f}, better in {better} classes")
 
 
 def draw(path: Path, files: list[Path]) -> None:

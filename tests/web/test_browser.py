@@ -108,6 +108,9 @@ def test_every_tool(browser, live, scenes):
             2,
         ]
         assert len(page.ask("stage.annotation.marks")) == 3
+        keys.press("Control+z")
+        page.until("stage.annotation.marks.length === 2 && !stage.annotation.saving")
+        assert page.ask("stage.annotation.before.length") == 2, "strokes of an earlier visit can be undone"
         assert page.problems == []
 
 
@@ -160,7 +163,8 @@ def test_export_and_import_give_equal_masks(browser, live, scenes, tmp_path):
             page.stroke(mark.points)
         page.settled()
         page.page.click("#export")
-        page.page.get_by_label("COCO").check()
+        for name in ("COCO", "LabelMe", "YOLO-seg", "Label Studio", "overlays (JPEG)"):
+            page.page.get_by_label(name).check()
         with page.page.expect_download() as download:
             page.page.click("#export-zip")
         download.value.save_as(tmp_path / "out.zip")
@@ -169,6 +173,8 @@ def test_export_and_import_give_equal_masks(browser, live, scenes, tmp_path):
         page.until("state.images.every((image) => image.annotated)")
         page.settled()
         with zipfile.ZipFile(tmp_path / "out.zip") as packed:
+            tops = {name.split("/")[0] for name in packed.namelist()}
+            assert tops >= {"masks", "overlays", "coco.json", "labelme", "yolo", "label-studio.json", "classes.txt"}
             for image in page.ask("state.images"):
                 name = image["name"].replace("/", "__").translate({ord(c): "_" for c in '<>:"'})
                 with packed.open(f"masks/{name}") as file:
@@ -209,6 +215,13 @@ def test_with_the_keyboard_alone(browser, live):
         page.until("current().name === state.images.at(-1).name")
         keys.press("n")
         page.until("state.suggested !== null && state.current === state.suggested")
+        keys.press("ArrowDown")
+        page.page.locator("#export").focus()
+        keys.press("Enter")
+        page.page.locator("#export-zip").focus()
+        with page.page.expect_download() as download:
+            keys.press("Enter")
+        assert download.value.suggested_filename == "repri-results.zip"
         keys.press("w")  # the wand, or the reason why there is none
         page.until("state.noWand ? document.querySelector('.toast') !== null : state.tool === 'wand'")
         assert page.problems == []
@@ -226,7 +239,34 @@ def test_narrow_and_wide_screens(browser, live, width, height):
         assert min(box["width"], box["height"]) > 200
         page.page.touchscreen.tap(*page.screen(30, 30))
         page.until("stage.annotation.marks.length === 1")
+        fingers_and_pen(page)
         page.settled()
+
+
+def fingers_and_pen(page):
+    """A finger draws, two fingers zoom and never draw, a pen draws."""
+    tools = page.context.new_cdp_session(page.page)
+
+    def touch(kind, *places):
+        points = [{"x": x, "y": y, "id": n} for n, (x, y) in enumerate(page.screen(*place) for place in places)]
+        tools.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    touch("touchStart", (10, 10))
+    touch("touchMove", (30, 12))
+    touch("touchEnd")
+    page.until("stage.annotation.marks.length === 2")
+    assert len(page.ask("stage.annotation.marks[1].points")) >= 2
+    scale = page.ask("stage.scale")
+    touch("touchStart", (20, 20))
+    touch("touchStart", (20, 20), (40, 40))
+    touch("touchMove", (10, 10), (50, 50))
+    touch("touchEnd")
+    page.until(f"stage.scale > 1.3 * {scale}")
+    for kind, place in (("mousePressed", (20, 40)), ("mouseMoved", (40, 44)), ("mouseReleased", (40, 44))):
+        x, y = page.screen(*place)
+        event = {"type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1, "pointerType": "pen"}
+        tools.send("Input.dispatchMouseEvent", event)
+    page.until("stage.annotation.marks.length === 3")
 
 
 def test_names_of_files_are_harmless(browser, live):

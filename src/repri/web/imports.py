@@ -29,6 +29,8 @@ __all__ = ["import_masks"]
 KINDS = (".png", ".json", ".txt")
 """Files that hold masks: PNG of class ids; COCO, LabelMe or Label Studio; YOLO."""
 LABELME = "labelme"
+FOLDERS = {".png": ("masks", ""), ".json": (LABELME, ""), ".txt": ("labels",)}
+"""Where they lie in a zip file."""
 Masks = dict[str, np.ndarray]
 
 
@@ -76,10 +78,7 @@ def _unpacked(name: str, content: bytes, project: Project, place: Path) -> list[
             for entry in packed.infolist():
                 path = PurePosixPath(entry.filename.replace("\\", "/"))
                 folder = path.parent.name
-                known = {".png": ("masks", ""), ".json": (LABELME, ""), ".txt": ("labels",)}.get(
-                    path.suffix.lower(), ()
-                )
-                if ".." in path.parts or folder not in known:
+                if ".." in path.parts or folder not in FOLDERS.get(path.suffix.lower(), ()):
                     continue
                 total += entry.file_size
                 if entry.file_size > project.limits.file or total > project.limits.unpacked:

@@ -29,6 +29,8 @@ __all__ = ["Fit", "Session"]
 
 PAUSE = 1.0
 """Seconds without a stroke after which the support chooses its settings."""
+REST = 60.0
+"""Seconds after the last page has gone until nothing more is computed for nobody."""
 PIXELS, MAPS = 200_000_000, 150_000_000
 """Bytes of decoded images and of maps that stay in memory."""
 Step = Callable[[], None]
@@ -133,6 +135,8 @@ class Session:
 
     def next_step(self) -> Step | None:
         """The most important piece of work, or None: the fit, the current image, those on screen, the rest."""
+        if self.events.abandoned(REST):
+            return None
         with self._lock:
             if self._fitted_version != self.version:
                 return self._refit
@@ -151,7 +155,7 @@ class Session:
         calls it. Returns the seconds until there may be something to do, or None."""
         with self._lock:
             fit, version = self.fit, self.version
-            if fit is None or fit.version != version or self._settled_version == version:
+            if fit is None or fit.version != version or self._settled_version == version or self.events.abandoned(REST):
                 return None
             left = self._changed + PAUSE - time.monotonic()
             if left > 0:
@@ -177,13 +181,20 @@ class Session:
         self.wake()
         return None
 
+    def kept_maps(self, id: str) -> Maps | None:
+        """The result of an image if it is there and up to date. Requests need not wait for the worker then."""
+        fit, maps = self.fit, self._maps.get((id, self.project.settings.threshold))
+        if fit is None or maps is None or (maps.record.version, maps.record.stage) != (fit.version, fit.stage):
+            return None
+        return maps
+
     def maps(self, id: str) -> Maps:
         """The result of an image, computed if it is not there. Only the worker calls this."""
         fit = self.fit
         if fit is None:
             raise Refused(409, "Nothing is marked yet: draw on an object first.")
-        maps = self._maps.get((id, self.project.settings.threshold))
-        if maps is None or (maps.record.version, maps.record.stage) != (fit.version, fit.stage):
+        maps = self.kept_maps(id)
+        if maps is None:
             start = time.perf_counter()
             result = self.segment(fit.fitted, id)
             spent = 1000 * (time.perf_counter() - start)

@@ -14,12 +14,14 @@ import { current, emit, on, state } from "./state.js";
 import { setTool, setWidth } from "./tools.js";
 
 let source = null; // EventSource
+let ready = false; // whether the first image has been chosen
 let loading = null; // AbortController of the layers
 let latency = null; // milliseconds from the end of a stroke until its result is on screen
 let answered = false; // whether the layers that are being loaded are the first answer to a stroke
 const annotations = new Map(); // id → Annotation, so that undo lasts as long as the page
 
 async function openProject(id) {
+  ready = false;
   state.api = new ProjectApi(id);
   await readProject();
   byId("start").hidden = true;
@@ -61,8 +63,9 @@ async function openProject(id) {
   hear("reload", readProject);
   const wanted = location.hash.split("/")[1];
   const first = state.byId.has(wanted) ? wanted : state.images[0]?.id;
+  ready = true;
   if (first) openImage(first);
-  else byId("hint").textContent = "This folder holds no images: drop some here";
+  else byId("hint").textContent = state.inFolder ? "This folder holds no images: drop some here" : "Drop images here";
 }
 
 let missed = null; // what events brought while the project was being read
@@ -92,7 +95,8 @@ async function readProject() {
     if (progress && !(progress.version < project.progress.version)) showProgress(progress);
   }
   showProgress({ segmented: countSegmented() });
-  if (!state.byId.has(state.current) && state.images.length && state.current !== null) openImage(state.images[0].id);
+  if (!ready) return;
+  if (!state.byId.has(state.current) && state.images.length) openImage(state.images[0].id);
   else if (state.current) loadLayers();
 }
 

@@ -6,6 +6,7 @@ import threading
 import time
 import urllib.request
 import zipfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -19,21 +20,29 @@ from tests.web.browser import Page, browser_or_skip
 from tests.web.make import strokes
 
 
-@pytest.fixture
-def live(folder, segmenter, tmp_path):
-    """A server in this process, on generated scenes."""
+@contextmanager
+def served(known):
+    """A server in this process; gives its address."""
     browser_or_skip()
-    (folder / "<img src=x onerror=alert(1)>.png").write_bytes((folder / "scene0.png").read_bytes())
-    known = Projects(segmenter, tmp_path / "projects", folder)
     server = uvicorn.Server(uvicorn.Config(build_app(known), port=0, log_level="error", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:
         time.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
-    yield f"http://127.0.0.1:{port}/"
-    server.should_exit = True
-    thread.join(20)
+    try:
+        yield f"http://127.0.0.1:{port}/"
+    finally:
+        server.should_exit = True
+        thread.join(20)
+
+
+@pytest.fixture
+def live(folder, segmenter, tmp_path):
+    """The address of a server on generated scenes."""
+    (folder / "<img src=x onerror=alert(1)>.png").write_bytes((folder / "scene0.png").read_bytes())
+    with served(Projects(segmenter, tmp_path / "projects", folder)) as address:
+        yield address
 
 
 def test_every_tool(browser, live, scenes):
@@ -278,20 +287,46 @@ def test_names_of_files_are_harmless(browser, live):
         assert page.problems == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_serious_barrier(browser, live, scheme):
-    """axe-core, if it is there."""
+def serious(page):
+    """What axe-core finds, if it is there."""
     axe = os.environ.get("REPRI_AXE")
     if not axe:
         pytest.skip("REPRI_AXE does not name axe.min.js of the npm package axe-core")
-    with Page(browser, live, color_scheme=scheme, reduced_motion="reduce") as page:
+    page.page.evaluate(Path(axe).read_text())
+    found = page.page.evaluate("axe.run()")["violations"]
+    return [(item["id"], item["nodes"][0]["html"]) for item in found if item["impact"] in ("serious", "critical")]
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 360)])
+def test_no_serious_barrier(browser, live, scheme, width):
+    """In both themes, wide and narrow, with and without a dialog."""
+    with Page(browser, live, width, color_scheme=scheme, reduced_motion="reduce") as page:
         page.stroke([(20, 20), (40, 30)])
         page.settled()
-        page.page.evaluate(Path(axe).read_text())
         for selector in (None, "#keys", "#export"):
             if selector:
                 page.page.click(selector)
-            found = page.page.evaluate("axe.run()")["violations"]
-            serious = [item for item in found if item["impact"] in ("serious", "critical")]
-            assert [(item["id"], item["nodes"][0]["html"]) for item in serious] == []
+            assert serious(page) == []
             page.page.keyboard.press("Escape")
+
+
+def test_without_a_folder(browser, folder, segmenter, tmp_path):
+    """Images that are sent open at once, and are there again when the page is opened again."""
+    with served(Projects(segmenter, tmp_path / "projects")) as address:
+        page = Page(browser, address)
+        page.page.goto(address)
+        page.page.wait_for_selector("#choose")
+        page.page.set_input_files("#file", [folder / "scene0.png", folder / "scene1.png"])
+        page.until("state.images.length === 2 && stage.image !== null && stage.annotation !== null")
+        page.stroke([(20, 20), (40, 30)])
+        page.settled()
+        page.page.goto(address)
+        page.until("state.images.length === 2 && state.images[0].annotated")
+        assert page.problems == []
+        page.context.clear_cookies()
+        page.page.evaluate("localStorage.clear()")
+        page.page.goto(address + "?")
+        page.page.wait_for_selector("#choose", state="visible")
+        barriers = serious(page)
+        page.context.close()
+        assert barriers == []

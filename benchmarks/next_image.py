@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -116,7 +116,7 @@ class Study:
         return self._known[key]
 
 
-def study_of(data: Any, index: dict[int, list[str]], label: int, args: argparse.Namespace) -> Study:
+def study_of(data: Any, index: Mapping[int, Sequence[str]], label: int, args: argparse.Namespace) -> Study:
     """The images of one class."""
     extractor = load_extractor(f"default-fold{(label - 1) // 5}")
     look, rng = Look(extractor, extractor.rule.size), np.random.default_rng(label)

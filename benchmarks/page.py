@@ -154,7 +154,7 @@ def main() -> None:
     args = parser.parse_args()
     if args.processor:
         with tempfile.TemporaryDirectory() as place:
-            for path in list_images(args.images)[:3]:
+            for path in list_images(args.images)[:SHOTS]:
                 shutil.copyfile(path, Path(place) / path.name)
             processor_time(Path(place), args.strokes)
         return

@@ -42,7 +42,7 @@ def summary_of(seen: Seen, probabilities: Iterable[np.ndarray] = ()) -> Summary:
     maps = [torch.from_numpy(values).float() / 255 for values in probabilities]
     if maps:
         doubt = float(sum((p * (1 - p)).mean() for p in maps))
-        weights = sum(F.adaptive_avg_pool2d(p[None], (rows, columns))[0] for p in maps)
+        weights = F.adaptive_avg_pool2d(torch.stack(maps), (rows, columns)).sum(0)
     weights = weights + 1e-4  # an image without any object has the mean of all its cells
     return Summary((white * weights).sum((1, 2)) / weights.sum(), doubt)
 

@@ -6,6 +6,7 @@ import threading
 import time
 import urllib.request
 import zipfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -19,21 +20,29 @@ from tests.web.browser import Page, browser_or_skip
 from tests.web.make import strokes
 
 
-@pytest.fixture
-def live(folder, segmenter, tmp_path):
-    """A server in this process, on generated scenes."""
+@contextmanager
+def served(known):
+    """A server in this process; gives its address."""
     browser_or_skip()
-    (folder / "<img src=x onerror=alert(1)>.png").write_bytes((folder / "scene0.png").read_bytes())
-    known = Projects(segmenter, tmp_path / "projects", folder)
     server = uvicorn.Server(uvicorn.Config(build_app(known), port=0, log_level="error", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:
         time.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
-    yield f"http://127.0.0.1:{port}/"
-    server.should_exit = True
-    thread.join(20)
+    try:
+        yield f"http://127.0.0.1:{port}/"
+    finally:
+        server.should_exit = True
+        thread.join(20)
+
+
+@pytest.fixture
+def live(folder, segmenter, tmp_path):
+    """The address of a server on generated scenes."""
+    (folder / "<img src=x onerror=alert(1)>.png").write_bytes((folder / "scene0.png").read_bytes())
+    with served(Projects(segmenter, tmp_path / "projects", folder)) as address:
+        yield address
 
 
 def test_every_tool(browser, live, scenes):
@@ -108,6 +117,9 @@ def test_every_tool(browser, live, scenes):
             2,
         ]
         assert len(page.ask("stage.annotation.marks")) == 3
+        keys.press("Control+z")
+        page.until("stage.annotation.marks.length === 2 && !stage.annotation.saving")
+        assert page.ask("stage.annotation.before.length") == 2, "strokes of an earlier visit can be undone"
         assert page.problems == []
 
 
@@ -160,7 +172,8 @@ def test_export_and_import_give_equal_masks(browser, live, scenes, tmp_path):
             page.stroke(mark.points)
         page.settled()
         page.page.click("#export")
-        page.page.get_by_label("COCO").check()
+        for name in ("COCO", "LabelMe", "YOLO-seg", "Label Studio", "overlays (JPEG)"):
+            page.page.get_by_label(name).check()
         with page.page.expect_download() as download:
             page.page.click("#export-zip")
         download.value.save_as(tmp_path / "out.zip")
@@ -169,6 +182,8 @@ def test_export_and_import_give_equal_masks(browser, live, scenes, tmp_path):
         page.until("state.images.every((image) => image.annotated)")
         page.settled()
         with zipfile.ZipFile(tmp_path / "out.zip") as packed:
+            tops = {name.split("/")[0] for name in packed.namelist()}
+            assert tops >= {"masks", "overlays", "coco.json", "labelme", "yolo", "label-studio.json", "classes.txt"}
             for image in page.ask("state.images"):
                 name = image["name"].replace("/", "__").translate({ord(c): "_" for c in '<>:"'})
                 with packed.open(f"masks/{name}") as file:
@@ -209,6 +224,13 @@ def test_with_the_keyboard_alone(browser, live):
         page.until("current().name === state.images.at(-1).name")
         keys.press("n")
         page.until("state.suggested !== null && state.current === state.suggested")
+        keys.press("ArrowDown")
+        page.page.locator("#export").focus()
+        keys.press("Enter")
+        page.page.locator("#export-zip").focus()
+        with page.page.expect_download() as download:
+            keys.press("Enter")
+        assert download.value.suggested_filename == "repri-results.zip"
         keys.press("w")  # the wand, or the reason why there is none
         page.until("state.noWand ? document.querySelector('.toast') !== null : state.tool === 'wand'")
         assert page.problems == []
@@ -226,7 +248,34 @@ def test_narrow_and_wide_screens(browser, live, width, height):
         assert min(box["width"], box["height"]) > 200
         page.page.touchscreen.tap(*page.screen(30, 30))
         page.until("stage.annotation.marks.length === 1")
+        fingers_and_pen(page)
         page.settled()
+
+
+def fingers_and_pen(page):
+    """A finger draws, two fingers zoom and never draw, a pen draws."""
+    tools = page.context.new_cdp_session(page.page)
+
+    def touch(kind, *places):
+        points = [{"x": x, "y": y, "id": n} for n, (x, y) in enumerate(page.screen(*place) for place in places)]
+        tools.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    touch("touchStart", (10, 10))
+    touch("touchMove", (30, 12))
+    touch("touchEnd")
+    page.until("stage.annotation.marks.length === 2")
+    assert len(page.ask("stage.annotation.marks[1].points")) >= 2
+    scale = page.ask("stage.scale")
+    touch("touchStart", (20, 20))
+    touch("touchStart", (20, 20), (40, 40))
+    touch("touchMove", (10, 10), (50, 50))
+    touch("touchEnd")
+    page.until(f"stage.scale > 1.3 * {scale}")
+    for kind, place in (("mousePressed", (20, 40)), ("mouseMoved", (40, 44)), ("mouseReleased", (40, 44))):
+        x, y = page.screen(*place)
+        event = {"type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1, "pointerType": "pen"}
+        tools.send("Input.dispatchMouseEvent", event)
+    page.until("stage.annotation.marks.length === 3")
 
 
 def test_names_of_files_are_harmless(browser, live):
@@ -238,20 +287,46 @@ def test_names_of_files_are_harmless(browser, live):
         assert page.problems == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_serious_barrier(browser, live, scheme):
-    """axe-core, if it is there."""
+def serious(page):
+    """What axe-core finds, if it is there."""
     axe = os.environ.get("REPRI_AXE")
     if not axe:
         pytest.skip("REPRI_AXE does not name axe.min.js of the npm package axe-core")
-    with Page(browser, live, color_scheme=scheme, reduced_motion="reduce") as page:
+    page.page.evaluate(Path(axe).read_text())
+    found = page.page.evaluate("axe.run()")["violations"]
+    return [(item["id"], item["nodes"][0]["html"]) for item in found if item["impact"] in ("serious", "critical")]
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 360)])
+def test_no_serious_barrier(browser, live, scheme, width):
+    """In both themes, wide and narrow, with and without a dialog."""
+    with Page(browser, live, width, color_scheme=scheme, reduced_motion="reduce") as page:
         page.stroke([(20, 20), (40, 30)])
         page.settled()
-        page.page.evaluate(Path(axe).read_text())
         for selector in (None, "#keys", "#export"):
             if selector:
                 page.page.click(selector)
-            found = page.page.evaluate("axe.run()")["violations"]
-            serious = [item for item in found if item["impact"] in ("serious", "critical")]
-            assert [(item["id"], item["nodes"][0]["html"]) for item in serious] == []
+            assert serious(page) == []
             page.page.keyboard.press("Escape")
+
+
+def test_without_a_folder(browser, folder, segmenter, tmp_path):
+    """Images that are sent open at once, and are there again when the page is opened again."""
+    with served(Projects(segmenter, tmp_path / "projects")) as address:
+        page = Page(browser, address)
+        page.page.goto(address)
+        page.page.wait_for_selector("#choose")
+        page.page.set_input_files("#file", [folder / "scene0.png", folder / "scene1.png"])
+        page.until("state.images.length === 2 && stage.image !== null && stage.annotation !== null")
+        page.stroke([(20, 20), (40, 30)])
+        page.settled()
+        page.page.goto(address)
+        page.until("state.images.length === 2 && state.images[0].annotated")
+        assert page.problems == []
+        page.context.clear_cookies()
+        page.page.evaluate("localStorage.clear()")
+        page.page.goto(address + "?")
+        page.page.wait_for_selector("#choose", state="visible")
+        barriers = serious(page)
+        page.context.close()
+        assert barriers == []

@@ -45,6 +45,26 @@ def test_a_page_that_is_too_slow_must_load_everything_again():
     assert (size, text.split("\n")[0]) == (1, "event: reload")
 
 
+def test_a_project_is_abandoned_when_its_last_page_has_gone():
+    async def scenario():
+        events = Events()
+        before = events.abandoned(0)
+        stream = events.follow(events.subscribe())
+        await take(stream, 1)
+        there = events.abandoned(0)
+        await stream.aclose()
+        return events, before, there
+
+    events, before, there = asyncio.run(scenario())
+    assert (before, there) == (False, False), "a program need not follow events"
+    assert events.abandoned(0)
+    assert not events.abandoned(60)
+    events._used -= 100
+    assert events.abandoned(60)
+    events.use()
+    assert not events.abandoned(60)
+
+
 def test_too_many_pages_are_refused():
     async def scenario():
         events = Events(Limits(listeners=1))

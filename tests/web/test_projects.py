@@ -1,5 +1,7 @@
 """The projects of a server."""
 
+import asyncio
+
 import pytest
 
 from repri.web.limits import Limits, Refused
@@ -37,6 +39,16 @@ def test_only_a_few_are_in_use(projects):
     assert projects.session(FOLDER) is projects.folder
     projects.session(ids[0])  # from disk again
     assert projects.sessions()[0] is projects.session(ids[0])
+
+
+def test_a_project_that_a_page_shows_comes_first(projects):
+    async def scenario():
+        shown, other = projects.session(projects.create()), projects.session(projects.create())
+        assert projects.sessions()[0] is other
+        shown.events.subscribe()
+        assert projects.sessions()[0] is shown
+
+    asyncio.run(scenario())
 
 
 def test_too_many_projects(segmenter, tmp_path):

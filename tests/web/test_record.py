@@ -3,7 +3,7 @@
 import numpy as np
 
 from repri.segmenter.result import Segmentation
-from repri.web.record import Record, maps_of, thresholded
+from repri.web.record import maps_of, thresholded
 from repri.web.support import Support
 
 
@@ -38,11 +38,3 @@ def test_labels_of_the_project():
     assert maps.mask.tolist() == maps.record.mask.tolist() == [[0, 4]]
     assert maps.probabilities[4].tolist() == [[51, 230]]
     assert maps.record.content()["areas"] == {"b": 0.5}
-
-
-def test_a_missed_object_is_uncertain():
-    def record(confidence, area, presence):
-        return Record(1, "full", confidence, {"a": 0.1}, {"a": presence}, {"a": area}, 1.0, b"")
-
-    assert record(0.7, 0.1, 0.9).uncertainty == 1 - 0.7
-    assert record(1.0, 0.0, 0.6).uncertainty == 0.6

@@ -1,5 +1,7 @@
 """A project in use: results are those of the segmenter, in the order in which a person wants them."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -145,6 +147,29 @@ def test_an_image_that_cannot_be_read_is_left_out(project, segmenter, scenes, mo
     assert "cannot be read as an image" in session.failed[broken]
     assert str(project.folder) not in session.failed[broken]
     assert [kind for kind, _ in heard].count("failed") == 1
+
+
+def test_nothing_is_computed_for_nobody(session, scenes):
+    """All pages have gone: the work stops until somebody asks again."""
+    session.annotate(index(session.project, 0), Annotation(marks=strokes(scenes[1][0])))
+    session.events._used = time.monotonic() - session_module.REST - 1
+    assert session.next_step() is None
+    assert session.settle() is None
+    session.events.use()
+    finish(session)
+    assert len(session.records) == 5
+
+
+def test_results_that_are_there_need_no_worker(session, scenes):
+    shot, query = index(session.project, 0), index(session.project, 1)
+    assert session.kept_maps(query) is None
+    session.annotate(shot, Annotation(marks=strokes(scenes[1][0])))
+    finish(session)
+    assert session.kept_maps(query).record is session.records[query]
+    assert set(session.summaries()) == set(session.project.images)
+    session.annotate(shot, Annotation(marks=strokes(scenes[1][0])[:1], revision=1))
+    session.next_step()()
+    assert session.kept_maps(query) is None, "it is of an older stroke"
 
 
 def test_without_marks_there_are_no_results(session, scenes):

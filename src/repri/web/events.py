@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -29,11 +30,21 @@ class Events:
         self._most = (limits or Limits()).listeners
         self._listeners: dict[asyncio.Queue[str], asyncio.AbstractEventLoop] = {}
         self._lock = threading.Lock()
+        self._used: float | None = None
 
     @property
     def followed(self) -> bool:
         """Whether a page listens."""
         return bool(self._listeners)
+
+    def use(self) -> None:
+        """Somebody asks for something, so work for the project is not in vain."""
+        if self._used is not None:
+            self._used = time.monotonic()
+
+    def abandoned(self, seconds: float) -> bool:
+        """Whether there was a page, all have gone, and nobody has asked for anything since so many seconds."""
+        return self._used is not None and not self._listeners and time.monotonic() - self._used > seconds
 
     def publish(self, kind: str, **content: Any) -> None:
         """Tell all pages; may be called from any thread."""
@@ -65,6 +76,7 @@ class Events:
         finally:
             with self._lock:
                 self._listeners.pop(queue, None)
+                self._used = time.monotonic()
 
 
 def _put(queue: asyncio.Queue[str], text: str) -> None:

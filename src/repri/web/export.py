@@ -1,14 +1,11 @@
-"""Results as files of the usual annotation formats, and masks back into a project."""
+"""Results as files of the usual annotation formats."""
 
 from __future__ import annotations
 
-import io
 import shutil
 import tempfile
 import time
-import zipfile
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -17,19 +14,17 @@ from PIL import Image
 
 from repri.data.io.annotations import AnnotatedImage, Annotations, shapes_of
 from repri.data.io.formats import write_annotated
-from repri.data.io.masks import IGNORE, read_mask, write_mask
+from repri.data.io.masks import write_mask
 from repri.data.io.outlines import polygons_of
 from repri.runtime.draw import overlay
-from repri.runtime.errors import RepriError
 from repri.runtime.files import new_folder
 
 from .limits import Refused
-from .marks import Annotation, region_mark
 from .project import RESULTS, Project
 from .session import Session
 from .support import with_marks
 
-__all__ = ["FORMATS", "Format", "archive", "export_names", "import_masks", "masks_to_export", "write_into_folder"]
+__all__ = ["FORMATS", "Format", "archive", "export_names", "masks_to_export", "write_into_folder"]
 
 Format = Literal["masks", "overlays", "coco", "labelme", "yolo", "label-studio"]
 FORMATS: tuple[Format, ...] = ("masks", "overlays", "coco", "labelme", "yolo", "label-studio")
@@ -41,7 +36,7 @@ def export_names(project: Project) -> dict[str, str]:
     taken: set[str] = set()
     for id, image in project.images.items():
         plain = PurePosixPath(image.name).with_suffix("").as_posix().replace("/", "__")
-        plain = "".join("_" if c in '\\:*?"<>|' or not c.isprintable() else c for c in plain)[:120] or "image"
+        plain = "".join("_" if c in '\\:*?"<>|#%' or not c.isprintable() else c for c in plain)[:120] or "image"
         name, count = plain, 1
         while name.lower() in taken:
             count += 1
@@ -144,82 +139,6 @@ def write_into_folder(session: Session, formats: Sequence[Format], accepted_only
     with new_folder(target) as folder:
         _write(session, masks, formats, folder)
     return target
-
-
-def import_masks(session: Session, files: Iterable[tuple[str, bytes]]) -> list[str]:
-    """Take masks as annotations: PNG files of class ids with the names of an export, alone or in a zip file.
-
-    Args:
-        session: The project.
-        files: Names and contents.
-
-    Returns:
-        The images that are annotated now.
-    """
-    project = session.project
-    by_name = {name: id for id, name in export_names(project).items()}
-    masks: dict[str, np.ndarray] = {}
-    for name, content in files:
-        for stem, data in _unzipped(name, content, project):
-            if stem in by_name:
-                masks[by_name[stem]] = _checked_mask(project, by_name[stem], stem, data)
-    if not masks:
-        raise Refused(422, "None of the masks has the name of an image: a mask of day1/a.jpg is named day1__a.png.")
-    for id, mask in masks.items():
-        unlabelled = bool((mask == IGNORE).any())
-        labels = [n for n in np.unique(mask).tolist() if n != IGNORE and (n > 0 or unlabelled)]
-        marks = [region_mark(mask == n, n) for n in labels]
-        revision = project.annotation(id).revision
-        session.annotate(id, Annotation(marks=marks, complete=not unlabelled, revision=revision))
-    return list(masks)
-
-
-def _unzipped(name: str, content: bytes, project: Project) -> Iterable[tuple[str, bytes]]:
-    """Stem and content of each PNG; a zip file may not unpack to more than the limit."""
-    if not content.startswith(b"PK"):
-        return [(PurePosixPath(name.replace("\\", "/")).stem, content)]
-    found, total = [], 0
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as packed:
-            for entry in packed.infolist():
-                path = PurePosixPath(entry.filename.replace("\\", "/"))
-                if path.suffix.lower() != ".png" or path.parent.name not in ("masks", ""):
-                    continue
-                total += entry.file_size
-                if entry.file_size > project.limits.file or total > project.limits.unpacked:
-                    raise Refused(413, f"{name} unpacks to more than the limit: send fewer masks at once.")
-                with packed.open(entry) as file:
-                    found.append((path.stem, file.read(entry.file_size + 1)))
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError, ValueError) as error:
-        if isinstance(error, Refused):
-            raise
-        raise Refused(415, "The zip file is damaged: export it again.") from None
-    return found
-
-
-def _checked_mask(project: Project, id: str, name: str, data: bytes) -> np.ndarray:
-    """The ids [H, W] of a PNG, which must fit the image and the classes."""
-    place = project.state("exports", "x").parent
-    place.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(suffix=".png", dir=place) as file:
-        file.write(data)
-        file.flush()
-        try:
-            with suppress(OSError, SyntaxError, ValueError), Image.open(file.name, formats=["PNG"]):
-                pass
-            mask = read_mask(file.name, max_pixels=project.limits.pixels)
-        except RepriError as error:
-            raise Refused(415, str(error).replace(file.name, f"{name}.png")) from None
-    height, width = project.size(id)
-    if mask.shape != (height, width):
-        raise Refused(
-            422, f"{name}.png has {mask.shape[1]}×{mask.shape[0]} pixels and its image {width}×{height}: send it whole."
-        )
-    most = len(project.settings.classes)
-    wrong = [int(n) for n in np.unique(mask) if most < n != IGNORE]
-    if wrong:
-        raise Refused(422, f"{name}.png holds the label {wrong[0]} and there are {most} classes: add them first.")
-    return mask.astype(np.uint8)
 
 
 def _rgb(colour: str) -> tuple[int, int, int]:

@@ -26,7 +26,7 @@ Coordinate = Annotated[float, Field(ge=-100_000, le=100_000, allow_inf_nan=False
 class Mark(BaseModel):
     """One stroke or shape. Coordinates are pixels of the upright image; (0, 0) is its upper left corner."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     kind: Literal["brush", "polygon", "box", "region"]
     label: Annotated[int, Field(ge=0, le=IGNORE)]
@@ -80,7 +80,7 @@ class Mark(BaseModel):
 class Annotation(BaseModel):
     """Everything that was drawn on one image."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     marks: Annotated[list[Mark], Field(max_length=5_000)] = []
     """Later marks lie over earlier ones."""
@@ -97,8 +97,8 @@ class Annotation(BaseModel):
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is drawn."""
-        return not self.marks
+        """Whether nothing is said about the image; one that is complete without a mark shows no object."""
+        return not self.marks and not self.complete
 
 
 def label_map(annotation: Annotation, height: int, width: int) -> np.ndarray:

@@ -57,6 +57,7 @@ class Projects:
         with self._lock:
             if id in self._open:
                 self._open.move_to_end(id)
+                self._open[id].events.use()
                 return self._open[id]
             if not re.fullmatch(r"[0-9a-f]{32}", id) or not (self.root / id).is_dir():
                 raise Refused(404, "There is no such project.")
@@ -73,6 +74,7 @@ class Projects:
         return session
 
     def sessions(self) -> list[Session]:
-        """The projects in use, the one that was used last first."""
+        """The projects in use: those that a page shows first, and of these the one that was used last."""
         with self._lock:
-            return list(reversed(self._open.values()))
+            last_first = reversed(list(self._open.values()))
+        return sorted(last_first, key=lambda session: not session.events.followed)

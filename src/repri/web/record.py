@@ -44,12 +44,6 @@ class Record:
         """[H, W] uint8 with the labels of the project."""
         return np.array(Image.open(io.BytesIO(self.png)))
 
-    @property
-    def uncertainty(self) -> float:
-        """How little a mask can be trusted: 1 − confidence, or the presence of a class that got no pixel."""
-        missed = [self.presences[name] for name, area in self.areas.items() if not area]
-        return max([1 - self.confidence, *missed]) if any(self.areas.values()) else max(missed, default=0.0)
-
     def content(self) -> dict[str, Any]:
         """The record as JSON has it."""
         return {

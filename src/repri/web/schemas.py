@@ -37,10 +37,16 @@ Id = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
 class Strict(BaseModel):
     """A request with an unknown field is refused."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
-class Problem(BaseModel):
+class Answer(BaseModel):
+    """What the server answers; the descriptions of fields are part of the API's."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class Problem(Answer):
     """Why a request was refused, in one sentence."""
 
     detail: str
@@ -54,7 +60,7 @@ class NewProject(Strict):
     """Whether it begins with example images."""
 
 
-class Result(BaseModel):
+class Result(Answer):
     """Figures of a result; the maps are files of their own."""
 
     version: int
@@ -73,7 +79,7 @@ class ResultWithMask(Result):
     """Class → COCO's run lengths of its mask: size and counts."""
 
 
-class ImageEntry(BaseModel):
+class ImageEntry(Answer):
     """One image of a project."""
 
     id: str
@@ -85,7 +91,7 @@ class ImageEntry(BaseModel):
     """Why the image cannot be used."""
 
 
-class Progress(BaseModel):
+class Progress(Answer):
     """How far the work is."""
 
     images: int
@@ -98,7 +104,7 @@ class Progress(BaseModel):
     """What the support has chosen, in one line."""
 
 
-class ProjectAnswer(BaseModel):
+class ProjectAnswer(Answer):
     """A project."""
 
     id: str
@@ -166,7 +172,7 @@ class ExportRequest(Strict):
     accepted_only: bool = False
 
 
-class About(BaseModel):
+class About(Answer):
     """The server."""
 
     version: str

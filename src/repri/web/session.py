@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from repri.runtime.errors import RepriError
 from repri.segmenter import Fitted, Segmentation, Segmenter
@@ -23,12 +22,15 @@ from .marks import Annotation
 from .project import Project
 from .record import Maps, Record, Stage, maps_of
 from .settings import ProjectSettings
+from .suggest import Summary, summary_of
 from .support import Support, support_of, with_marks
 
 __all__ = ["Fit", "Session"]
 
 PAUSE = 1.0
 """Seconds without a stroke after which the support chooses its settings."""
+REST = 60.0
+"""Seconds after the last page has gone until nothing more is computed for nobody."""
 PIXELS, MAPS = 200_000_000, 150_000_000
 """Bytes of decoded images and of maps that stay in memory."""
 Step = Callable[[], None]
@@ -65,7 +67,8 @@ class Session:
         self.fit: Fit | None = None
         self.records: dict[str, Record] = {}
         self.failed: dict[str, str] = {}
-        self.means: dict[str, Tensor] = {}
+        self.seen: dict[str, Summary] = {}
+        self._doubts: dict[str, Summary] = {}
         self.latencies: list[float] = []
         self._current: str | None = None
         self._visible: list[str] = []
@@ -132,6 +135,8 @@ class Session:
 
     def next_step(self) -> Step | None:
         """The most important piece of work, or None: the fit, the current image, those on screen, the rest."""
+        if self.events.abandoned(REST):
+            return None
         with self._lock:
             if self._fitted_version != self.version:
                 return self._refit
@@ -141,7 +146,7 @@ class Session:
                     continue
                 if self._stale(id):
                     return lambda id=id: self._try(id, self._segment)
-                if id not in self.means:
+                if id not in self.seen:
                     return lambda id=id: self._try(id, self._see)
         return None
 
@@ -150,7 +155,7 @@ class Session:
         calls it. Returns the seconds until there may be something to do, or None."""
         with self._lock:
             fit, version = self.fit, self.version
-            if fit is None or fit.version != version or self._settled_version == version:
+            if fit is None or fit.version != version or self._settled_version == version or self.events.abandoned(REST):
                 return None
             left = self._changed + PAUSE - time.monotonic()
             if left > 0:
@@ -176,13 +181,20 @@ class Session:
         self.wake()
         return None
 
+    def kept_maps(self, id: str) -> Maps | None:
+        """The result of an image if it is there and up to date. Requests need not wait for the worker then."""
+        fit, maps = self.fit, self._maps.get((id, self.project.settings.threshold))
+        if fit is None or maps is None or (maps.record.version, maps.record.stage) != (fit.version, fit.stage):
+            return None
+        return maps
+
     def maps(self, id: str) -> Maps:
         """The result of an image, computed if it is not there. Only the worker calls this."""
         fit = self.fit
         if fit is None:
             raise Refused(409, "Nothing is marked yet: draw on an object first.")
-        maps = self._maps.get((id, self.project.settings.threshold))
-        if maps is None or (maps.record.version, maps.record.stage) != (fit.version, fit.stage):
+        maps = self.kept_maps(id)
+        if maps is None:
             start = time.perf_counter()
             result = self.segment(fit.fitted, id)
             spent = 1000 * (time.perf_counter() - start)
@@ -194,6 +206,10 @@ class Session:
     def segment(self, fitted: Fitted, id: str, **options: Any) -> Segmentation:
         """The result of a fitted segmenter for an image, from kept cells."""
         return fitted.segment_seen(self.pixels(id), self.cells.get(id, fitted.look), source=id, **options)
+
+    def summaries(self) -> dict[str, Summary]:
+        """What is known of the images that are segmented; before that, of those whose features are there."""
+        return dict(self._doubts) or dict(self.seen)
 
     def pixels(self, id: str) -> np.ndarray:
         """[H, W, 3] uint8."""
@@ -209,7 +225,7 @@ class Session:
         done = sum(not self._stale(id) for id in self.project.images if id not in self.failed) if fit else 0
         return {
             "images": total,
-            "seen": len(self.means),
+            "seen": len(self.seen),
             "segmented": done,
             "version": self.version,
             "stage": fit.stage if fit else None,
@@ -248,6 +264,7 @@ class Session:
             self.fit, self._fitted_version = fit, version
             if fit is None:
                 self.records.clear()
+                self._doubts.clear()
         self._tell_fit()
 
     def _kept(self, support: Support) -> Callable[[int, Look], Any]:
@@ -273,11 +290,11 @@ class Session:
 
     def _see(self, id: str) -> None:
         seen = self.cells.get(id, self.look)
-        self.means[id] = seen.white[:, seen.valid].mean(1)
-        self.events.publish("progress", seen=len(self.means), images=len(self.project.images) - len(self.failed))
+        self.seen[id] = summary_of(seen)
+        self.events.publish("progress", seen=len(self.seen), images=len(self.project.images) - len(self.failed))
 
     def _segment(self, id: str) -> None:
-        if id not in self.means:
+        if id not in self.seen:
             self._see(id)
         maps = self.maps(id)
         record = maps.record
@@ -288,6 +305,7 @@ class Session:
             self.latencies = [*self.latencies[-199:], 1000 * (time.monotonic() - self._changed)]
             content["latency"] = round(self.latencies[-1], 1)
         self.events.publish("result", image=id, **content)
+        self._doubts[id] = summary_of(self.cells.get(id, self.look), maps.probabilities.values())
 
 
 def _map_bytes(maps: Maps) -> int:

@@ -15,7 +15,7 @@ COLOURS = ("#e5484d", "#0091ff", "#30a46c", "#f5a524", "#8e4ec6", "#00a2c7", "#d
 class ClassSettings(BaseModel):
     """One class."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     name: Annotated[str, Field(min_length=1, max_length=64)]
     colour: Annotated[str, Field(pattern=r"^#[0-9a-fA-F]{6}$")] = COLOURS[0]
@@ -32,7 +32,7 @@ class ClassSettings(BaseModel):
 class ProjectSettings(BaseModel):
     """What a person can set."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     name: Annotated[str, Field(max_length=64)] = "images"
     classes: Annotated[list[ClassSettings], Field(min_length=1, max_length=9)] = [ClassSettings(name="object")]

@@ -10,7 +10,7 @@ import numpy as np
 from repri.runtime.errors import RepriError
 from repri.runtime.limits import check_cost
 
-__all__ = ["Points", "check_outline", "circle", "polygons_of"]
+__all__ = ["Points", "check_outline", "circle", "filled", "polygons_of"]
 
 Points = tuple[tuple[float, float], ...]
 """(x, y) of each point."""
@@ -81,6 +81,35 @@ def polygons_of(mask: np.ndarray, through: Literal["centres", "edges"] = "edges"
             rings = [_without_repeats(np.round(ring)) for ring in rings]
         outlines.append(tuple(map(tuple, _joined(rings).round(2).tolist())))
     return outlines
+
+
+def filled(outline: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Fill an outline: the pixels whose centres lie inside, so that the outlines of ``edges`` give their region back.
+
+    Args:
+        outline: [n, 2] x and y; the centres of pixels lie at half-integers.
+        height: Height of the image.
+        width: Width of the image.
+
+    Returns:
+        bool [H, W].
+
+    Example:
+        >>> region = np.array([[0, 1, 1], [0, 1, 0]], bool)
+        >>> (filled(np.array(polygons_of(region)[0]), 2, 3) == region).all()
+        np.True_
+    """
+    start, end = outline, np.roll(outline, -1, 0)
+    low, high = np.minimum(start[:, 1], end[:, 1]), np.maximum(start[:, 1], end[:, 1])
+    first, last = (np.clip(np.ceil(value - 0.5), 0, height).astype(int) for value in (low, high))
+    edge = np.repeat(np.arange(len(outline)), last - first)  # one entry for each row that an edge crosses
+    before = np.repeat(np.cumsum(last - first) - (last - first), last - first)
+    rows = first[edge] + np.arange(len(edge)) - before
+    part = (rows + 0.5 - start[edge, 1]) / (end[edge, 1] - start[edge, 1])
+    crossed = start[edge, 0] + part * (end[edge, 0] - start[edge, 0])
+    crossings = np.zeros((height, width + 1), np.int32)
+    np.add.at(crossings, (rows, np.clip(np.ceil(crossed - 0.5), 0, width).astype(int)), 1)
+    return crossings.cumsum(1)[:, :width] % 2 == 1
 
 
 def circle(centre: tuple[float, float], radii: tuple[float, float], points: int = 64) -> Points:

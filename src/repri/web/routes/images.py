@@ -14,9 +14,10 @@ from repri.data.io.masks import palette_png
 from repri.web.limits import Refused
 from repri.web.marks import Annotation, Mark, label_map
 from repri.web.paper import layers, solve
-from repri.web.record import png
+from repri.web.record import Maps, png
 from repri.web.regions import region_of
 from repri.web.schemas import ImageEntry, ImageId, RegionRequest, ResultWithMask, Solution, SolveRequest
+from repri.web.session import Session
 
 from .common import PROBLEMS, InProject, computed
 
@@ -82,8 +83,7 @@ def annotation_png(session: InProject, image: ImageId) -> Response:
 @router.get("/{image}/result")
 async def result(session: InProject, image: ImageId, request: Request) -> ResultWithMask:
     """Figures and masks (COCO's run lengths) of the image."""
-    session.project.image(image)
-    maps = await computed(request, lambda: session.maps(image))
+    maps = await _maps(session, image, request)
     names = [item.name for item in session.project.settings.classes]
     regions = {name: encode(maps.mask == n) for n, name in enumerate(names, 1)}
     return ResultWithMask(**maps.record.content(), rle=regions)
@@ -92,8 +92,7 @@ async def result(session: InProject, image: ImageId, request: Request) -> Result
 @router.get("/{image}/result.png", response_class=Response, responses=PNG)
 async def result_png(session: InProject, image: ImageId, request: Request) -> Response:
     """The mask as a PNG of class ids, as :meth:`repri.Segmentation.save` writes it."""
-    session.project.image(image)
-    maps = await computed(request, lambda: session.maps(image))
+    maps = await _maps(session, image, request)
     return _png(palette_png(maps.mask))
 
 
@@ -103,7 +102,7 @@ async def layers_png(session: InProject, image: ImageId, request: Request, label
     session.project.image(image)
     if image in session.project.accepted:
         return _png(layers(session.project.accepted_mask(image), None))
-    maps = await computed(request, lambda: session.maps(image))
+    maps = await _maps(session, image, request)
     return _png(layers(maps.mask, maps.probabilities.get(label)))
 
 
@@ -134,6 +133,12 @@ async def solve_image(session: InProject, image: ImageId, wanted: SolveRequest, 
     session.project.image(image)
     answer = await computed(request, lambda: solve(session, image, wanted.label, wanted.loss, wanted.proportion))
     return Solution.model_validate(answer)
+
+
+async def _maps(session: Session, image: str, request: Request) -> Maps:
+    """The result of an image; only one that is not there has to wait for the worker."""
+    session.project.image(image)
+    return session.kept_maps(image) or await computed(request, lambda: session.maps(image))
 
 
 def _cached() -> dict[str, str]:

@@ -69,10 +69,9 @@ def watch(session: InProject, seen: WatchRequest) -> None:
 
 @router.get("/projects/{project}/next")
 def next_image(session: InProject, count: int = 1) -> list[str]:
-    """Images that are worth annotating next: uncertain ones that are unlike the annotated ones."""
-    doubts = {id: record.uncertainty for id, record in dict(session.records).items()}
+    """Images that are worth annotating next: they stand for uncertain objects that are unlike the annotated ones."""
     done = {*session.project.annotated, *session.project.accepted}
-    return suggest(dict(session.means), doubts, done, max(1, min(count, 50)))
+    return suggest(session.summaries(), done, max(1, min(count, 50)))
 
 
 @router.get("/projects/{project}/events", response_class=StreamingResponse)

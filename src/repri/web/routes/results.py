@@ -9,7 +9,8 @@ from fastapi.responses import FileResponse
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 
-from repri.web.export import Format, archive, import_masks, write_into_folder
+from repri.web.export import Format, archive, write_into_folder
+from repri.web.imports import import_masks
 from repri.web.limits import Refused
 from repri.web.projects import FOLDER
 from repri.web.schemas import AcceptRequest, ExportRequest
@@ -61,6 +62,7 @@ def export_into_folder(session: InProject, wanted: ExportRequest) -> dict[str, s
 
 @router.post("/import")
 async def take_masks(session: InProject, files: list[UploadFile]) -> list[str]:
-    """Take masks as annotations: PNG files of class ids with the names of an export, alone or in a zip file."""
+    """Take masks as annotations: files of an export (PNG of class ids, COCO, LabelMe, Label Studio, YOLO), alone or in
+    a zip file."""
     contents = [(file.filename or "", await file.read(session.project.limits.body)) for file in files]
     return await run_in_threadpool(import_masks, session, contents)

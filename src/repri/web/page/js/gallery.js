@@ -109,8 +109,9 @@ export function refresh(id) {
   cell.tabIndex = selected || (!cells.has(state.current) && id === shown[0]) ? 0 : -1;
   const [, figure] = cell.querySelector(".caption").children;
   if (image.result && !image.problem) {
-    const words = make("span", { className: "hidden-text" }, " percent confidence ");
-    figure.replaceChildren(String(Math.round(100 * image.result.confidence)), words);
+    const empty = !Object.values(image.result.areas).some((area) => area > 0);
+    const words = make("span", { className: "hidden-text" }, empty ? " of the classes " : " percent confidence ");
+    figure.replaceChildren(empty ? "none" : String(Math.round(100 * image.result.confidence)), words);
   } else figure.replaceChildren();
   const badges = [];
   if (image.problem) badges.push(make("span", { className: "bad" }, "cannot be read"));

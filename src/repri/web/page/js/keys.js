@@ -116,6 +116,7 @@ document.addEventListener("keyup", (event) => {
 });
 window.addEventListener("blur", () => (held.space = false));
 
-byId("keys-table").append(...TABLE.map(([key, what]) => make("div", {}, make("span", {}, what), make("kbd", {}, key))));
+const caps = (keys) => make("span", { className: "caps" }, ...keys.split(", ").map((key) => make("kbd", {}, key)));
+byId("keys-table").append(...TABLE.map(([keys, what]) => make("div", {}, make("span", {}, what), caps(keys))));
 byId("keys").addEventListener("click", () => byId("keys-dialog").showModal());
 byId("fit").addEventListener("click", fit);

@@ -14,11 +14,14 @@ import { current, emit, on, state } from "./state.js";
 import { setTool, setWidth } from "./tools.js";
 
 let source = null; // EventSource
+let ready = false; // whether the first image has been chosen
 let loading = null; // AbortController of the layers
-let latency = null;
+let latency = null; // milliseconds from the end of a stroke until its result is on screen
+let answered = false; // whether the layers that are being loaded are the first answer to a stroke
 const annotations = new Map(); // id → Annotation, so that undo lasts as long as the page
 
 async function openProject(id) {
+  ready = false;
   state.api = new ProjectApi(id);
   await readProject();
   byId("start").hidden = true;
@@ -29,7 +32,7 @@ async function openProject(id) {
   source.onerror = () => (byId("status").textContent = "The connection is lost; trying again…");
   const hear = (name, work) => source.addEventListener(name, (event) => work(JSON.parse(event.data)));
   hear("result", ({ image, latency: spent, ...result }) => {
-    if (spent) latency = spent;
+    answered ||= Boolean(spent) && image === state.current;
     update(image, { result });
   });
   hear("failed", ({ image, sentence }) => update(image, { problem: sentence }));
@@ -60,7 +63,9 @@ async function openProject(id) {
   hear("reload", readProject);
   const wanted = location.hash.split("/")[1];
   const first = state.byId.has(wanted) ? wanted : state.images[0]?.id;
+  ready = true;
   if (first) openImage(first);
+  else byId("hint").textContent = state.inFolder ? "This folder holds no images: drop some here" : "Drop images here";
 }
 
 let missed = null; // what events brought while the project was being read
@@ -82,6 +87,7 @@ async function readProject() {
     const image = state.byId.get(id);
     if (image && !(changes.result?.version < image.result?.version)) Object.assign(image, changes);
   }
+  for (const annotation of annotations.values()) annotation.retry();
   emit("settings");
   emit("images");
   showProgress(project.progress);
@@ -89,7 +95,8 @@ async function readProject() {
     if (progress && !(progress.version < project.progress.version)) showProgress(progress);
   }
   showProgress({ segmented: countSegmented() });
-  if (!state.byId.has(state.current) && state.images.length && state.current !== null) openImage(state.images[0].id);
+  if (!ready) return;
+  if (!state.byId.has(state.current) && state.images.length) openImage(state.images[0].id);
   else if (state.current) loadLayers();
 }
 
@@ -123,7 +130,18 @@ function showProgress(progress) {
   else if (seen >= images && images) parts.push("ready: mark the object on one image");
   if (latency && marked) parts.push(`answer in ${Math.round(latency)} ms`);
   byId("status").textContent = parts.join(" · ");
+  announce(parts.slice(0, seen < images && marked ? 2 : 1).join(", "), segmented >= images || !marked);
   emit("progress");
+}
+
+let announced = 0;
+
+/** Tell screen readers how far the work is: when it is done, and else every ten seconds. */
+function announce(sentence, done) {
+  const box = byId("announcement");
+  if (box.textContent === sentence || (!done && performance.now() - announced < 10000)) return;
+  announced = performance.now();
+  box.textContent = sentence;
 }
 
 async function openImage(id) {
@@ -198,6 +216,7 @@ async function loadLayers() {
     const layers = await Layers.decode(blob);
     if (state.current !== image.id || changed()) return;
     setLayers(layers);
+    measured(image.id);
     stage.canvas.dataset.version = `${image.result?.version ?? ""}-${image.result?.stage ?? ""}`;
     showFigures();
     solve();
@@ -205,6 +224,16 @@ async function loadLayers() {
   } catch (error) {
     if (error.name !== "AbortError" && error.status !== 409) toast(error.message);
   }
+}
+
+/** How long a person has waited for the answer that is on screen now. */
+function measured(id) {
+  const known = annotations.get(id);
+  if (!answered || !known?.began || known.dirty || known.saving) return;
+  answered = false;
+  latency = performance.now() - known.began;
+  state.latencies.push(latency);
+  showProgress({});
 }
 
 function showAccepted() {

@@ -3,6 +3,7 @@
 import { cssColour } from "./state.js";
 
 export const ERASE = 255;
+const STEPS = 200; // strokes of an earlier visit that can be undone
 
 /** Draw one mark on a canvas at the image's own size. */
 export function drawMark(context, mark, label = mark.label) {
@@ -76,11 +77,12 @@ export class Annotation {
     this.marks = content.marks;
     this.complete = content.complete;
     this.revision = content.revision;
-    this.before = [];
+    this.before = content.marks.map((_, k) => ({ until: k })).slice(-STEPS); // also strokes of an earlier visit
     this.after = [];
     this.changed = changed;
     this.saving = null;
     this.dirty = false;
+    this.began = 0; // when the last stroke ended
   }
 
   add(mark) {
@@ -103,16 +105,23 @@ export class Annotation {
 
   step(from, to) {
     if (!from.length) return;
+    const { until, marks = this.marks.slice(0, until), complete = this.complete } = from.pop();
     to.push({ marks: this.marks, complete: this.complete });
-    this.set(from.pop());
+    this.set({ marks, complete });
   }
 
   set({ marks, complete }) {
     this.marks = marks;
     this.complete = complete;
     this.dirty = true;
+    this.began = performance.now();
     this.changed(this);
     this.saving ??= this.save();
+  }
+
+  /** Save what could not be saved while the server was away. */
+  retry() {
+    if (this.dirty) this.saving ??= this.save();
   }
 
   async save() {

@@ -11,6 +11,7 @@ export const state = {
   current: null, // id
   suggested: null, // id
   progress: {},
+  latencies: [], // milliseconds from the end of each stroke until its result was on screen
   tool: "brush",
   noWand: null, // why there is no magic wand
   label: 1, // 0 background, 1 … N classes

@@ -8,6 +8,7 @@ const canvas = stage.canvas;
 const fingers = new Map();
 let panning = null; // the pointer that pans
 let drawing = null; // the pointer that draws
+const RUBBER = 5; // button of the other end of a pen
 export const held = { space: false };
 
 const position = (event) => {
@@ -148,9 +149,10 @@ canvas.addEventListener("pointerdown", (event) => {
     panning = { id: event.pointerId, at: position(event) };
     canvas.classList.add("grabbing");
     event.preventDefault();
-  } else if (event.button === 0 && fingers.size < 2) {
+  } else if ((event.button === 0 || event.button === RUBBER) && fingers.size < 2) {
     drawing = event.pointerId;
-    press(clamp(toImage(...position(event))), { erase: event.ctrlKey || event.metaKey, freehand: event.shiftKey });
+    const erase = event.ctrlKey || event.metaKey || event.button === RUBBER;
+    press(clamp(toImage(...position(event))), { erase, freehand: event.shiftKey });
   }
 });
 

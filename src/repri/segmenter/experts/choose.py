@@ -8,7 +8,7 @@ from __future__ import annotations
 from .blend import ALIKE, SOFT, STEP, USUAL, Choice
 from .compare import Compare, Sight
 from .heldout import held_out
-from .scores import CLEARLY, FAR, Setting, best_of, offsets_for, pixels_of, score
+from .scores import FAR, Setting, best_of, offsets_for, pixels_of, score
 from .textures import Textures
 
 __all__ = ["choose"]
@@ -52,8 +52,10 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
     scores = {setting: score(pixels, setting, free=not single) for setting in settings}
     default = Setting(0.0, sights[0])
     far = FAR if single else FAR_OF_SEVERAL
-    if compare.uniform:  # scribbles are so easy to tell that often all settings are right about them
-        far = -CLEARLY if compare.scribbled else 0.0
+    if compare.scribbled and scores:
+        far = _far_of_scribbles(far, scores[default], compare.uniform)
+    elif compare.uniform:
+        far = 0.0
     best, offsets = best_of(scores, default, far), ()
     gain = scores[best] - scores[default] if scores else 0.0
     limit = ALIKE - SOFT * min(MOST, max(-MOST, (gain - USUAL) / STEP))
@@ -70,6 +72,12 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
     least, logistic = compare.least_proportion, best.sight.logistic
     choice = Choice(best.weight, other, limit, compare.better_refine, offsets, least, named, parts, logistic)
     return choice, compare.fitted() if choice.weight else None
+
+
+def _far_of_scribbles(far: float, default: float, uniform: bool) -> float:
+    """IoU by which textures must be better than the default on held-out scribbles. These are so easy to tell that often
+    all settings are right about them, and then the kind of the images decides; else half of the errors must go."""
+    return -FAR if uniform else min(far, (1 - default) / 2)
 
 
 def _pays(setting: Setting, default: Sight) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from repri import RepriError, Segmenter
-from repri.segmenter.experts.choose import WEIGHTS, choose
+from repri.segmenter.experts.choose import WEIGHTS, _far_of_scribbles, choose
 from repri.segmenter.experts.compare import Compare
 from repri.segmenter.experts.scores import CLEARLY
 from repri.segmenter.experts.textures import SMALL
@@ -81,6 +81,12 @@ def test_scribbles_that_all_settings_are_right_about_choose_textures_in_uniform_
     for uniform, drawn, expected in ((0.0, maps, 0.0), (0.0, scribbles, 0.7), (1.0, scribbles, 0.0)):
         monkeypatch.setattr("repri.segmenter.experts.compare.UNIFORM", uniform)
         assert choose(comparison(images, drawn))[0].weight == expected
+
+
+def test_held_out_scribbles_are_too_easy_to_ask_for_a_large_gain():
+    assert _far_of_scribbles(0.14, default=0.2, uniform=False) == 0.14
+    assert _far_of_scribbles(0.14, default=0.9, uniform=False) == pytest.approx(0.05)
+    assert _far_of_scribbles(0.14, default=0.9, uniform=True) < 0
 
 
 def test_terms_of_the_method_are_those_of_the_textures(support):

@@ -51,6 +51,16 @@ def test_several_classes():
     assert (logs.argmax(0).numpy() == mask).mean() > 0.95
 
 
+def test_few_scribbles_on_an_object_are_not_outvoted_by_those_on_the_background():
+    image, mask = blobs()
+    scribbles = np.full_like(mask, 255)
+    scribbles[mask == 0] = 0
+    scribbles[::2] = 255  # half of the background
+    scribbles[tuple(np.argwhere(mask == 1)[::60].T)] = 1
+    assert (scribbles == 1).sum() < 12
+    assert iou(fitted([image], [scribbles]).logs(image), mask) > 0.5
+
+
 def test_a_class_that_no_cell_shows_spoils_nothing():
     image, mask = blobs()
     logs = fitted([image], [mask * 2], 2).logs(image)

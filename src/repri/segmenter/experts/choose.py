@@ -8,7 +8,7 @@ from __future__ import annotations
 from .blend import ALIKE, SOFT, STEP, USUAL, Choice
 from .compare import Compare, Sight
 from .heldout import held_out
-from .scores import FAR, Setting, best_of, offsets_for, pixels_of, score
+from .scores import CLEARLY, FAR, Setting, best_of, offsets_for, pixels_of, score
 from .textures import Textures
 
 __all__ = ["choose"]
@@ -53,7 +53,7 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
     default = Setting(0.0, sights[0])
     far = FAR if single else FAR_OF_SEVERAL
     if compare.scribbled and scores:
-        far = _far_of_scribbles(far, scores[default], compare.uniform)
+        far = _far_of_scribbles(far, scores[default], compare.uniform, single)
     elif compare.uniform:
         far = 0.0
     best, offsets = best_of(scores, default, far), ()
@@ -74,10 +74,15 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
     return choice, compare.fitted() if choice.weight else None
 
 
-def _far_of_scribbles(far: float, default: float, uniform: bool) -> float:
-    """IoU by which textures must be better than the default on held-out scribbles. These are so easy to tell that often
-    all settings are right about them, and then the kind of the images decides; else half of the errors must go."""
-    return -FAR if uniform else min(far, (1 - default) / 2)
+def _far_of_scribbles(far: float, default: float, uniform: bool, single: bool) -> float:
+    """IoU by which textures must be better than the default on held-out scribbles.
+
+    Scribbles lie in the middle of objects and far from them. So large cells are often right about all of them, although
+    their masks are much too large, and then the kind of the images decides. With one image of one kind, textures always
+    count, and held-out scribbles only choose their weight. Otherwise half of the errors must go."""
+    if uniform:
+        return -1.0 if single else -CLEARLY
+    return min(far, (1 - default) / 2)
 
 
 def _pays(setting: Setting, default: Sight) -> bool:

@@ -56,9 +56,9 @@ def test_few_scribbles_on_an_object_are_not_outvoted_by_those_on_the_background(
     scribbles = np.full_like(mask, 255)
     scribbles[mask == 0] = 0
     scribbles[::2] = 255  # half of the background
-    scribbles[tuple(np.argwhere(mask == 1)[::60].T)] = 1
-    assert (scribbles == 1).sum() < 12
-    assert iou(fitted([image], [scribbles]).logs(image), mask) > 0.5
+    scribbles[tuple(np.argwhere(mask == 1)[::150].T)] = 1
+    assert (scribbles == 1).sum() < 6
+    assert iou(fitted([image], [scribbles]).logs(image), mask) > 0.6
 
 
 def test_a_class_that_no_cell_shows_spoils_nothing():

@@ -82,7 +82,7 @@ def _far_of_scribbles(far: float, default: float, uniform: bool, single: bool) -
     count, and held-out scribbles only choose their weight. Otherwise half of the errors must go."""
     if uniform:
         return -1.0 if single else -CLEARLY
-    return min(far, (1 - default) / 2)
+    return min(far, max(2 * CLEARLY, (1 - default) / 2))
 
 
 def _pays(setting: Setting, default: Sight) -> bool:

@@ -85,7 +85,13 @@ def test_scribbles_that_all_settings_are_right_about_choose_textures_in_uniform_
 
 @pytest.mark.parametrize(
     ("default", "uniform", "single", "expected"),
-    [(0.2, False, True, 0.14), (0.9, False, False, 0.05), (0.99, False, True, 0.04), (0.9, True, False, -0.02), (0.9, True, True, -1.0)],
+    [
+        (0.2, False, True, 0.14),
+        (0.9, False, False, 0.05),
+        (0.99, False, True, 0.04),
+        (0.9, True, False, -0.02),
+        (0.9, True, True, -1.0),
+    ],
 )
 def test_held_out_scribbles_are_too_easy_to_ask_for_a_large_gain(default, uniform, single, expected):
     assert _far_of_scribbles(0.14, default, uniform, single) == pytest.approx(expected)

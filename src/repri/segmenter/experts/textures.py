@@ -154,6 +154,7 @@ def fit_textures(
     scale: float,
     settings: LearnSettings | None = None,
     config: InferenceConfig | None = None,
+    balanced: bool = False,
 ) -> Textures:
     """Fit the expert.
 
@@ -165,6 +166,7 @@ def fit_textures(
         scale: Factor by which images are resized.
         settings: How the network is trained.
         config: Steps on each query; default: the preset ``learned``.
+        balanced: Whether cells of scarce classes are repeated, because the maps are scribbles.
 
     Returns:
         The expert.
@@ -180,12 +182,11 @@ def fit_textures(
             rows.append(sheet.features.flatten(1)[:, labelled[drawn]].mT)
             targets.append(fractions[drawn])
     cells, wanted = torch.cat(rows), torch.cat(targets)
-    scribbled = any((mask != IGNORE).mean() <= 0.5 for mask in maps)  # then labels say nothing about proportions
-    if scribbled:
+    if balanced:
         repeated = _balanced(wanted)
         cells, wanted = cells[repeated], wanted[repeated]
     learned = learn(cells, wanted, classes, settings)
-    if not scribbled:
+    if all((mask != IGNORE).mean() > 0.5 for mask in maps):  # scribbles say nothing about proportions
         learned = learned.shifted(0.3 * ((area / area.sum()) / wanted.mean(0)).nan_to_num(1.0).clamp(1e-3, 1e3).log())
     kept = torch.from_numpy(rng.permutation(len(cells))[:KEPT])
     return Textures(extractor, scale, learned, learned.hidden(cells[kept].mT).mT, wanted[kept], len(maps), steps)

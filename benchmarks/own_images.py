@@ -58,6 +58,7 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=200)
     parser.add_argument("--shots", type=int, default=1)
     parser.add_argument("--extractor", default="default-fold{fold}")
+    parser.add_argument("--scribbles", action="store_true", help="auto: scribbles in the support instead of masks")
     options = parser.parse_args()
     data = open_dataset("pascal", options.root, "val")
     load = cache(load_extractor)
@@ -111,7 +112,8 @@ def show_auto(data: Dataset, extractors: Extractors, options) -> None:
     rows, chosen = [], 0
     for case in cases(data, options.tasks, options.shots, seed=options.shots):
         known, truth = case.truth != IGNORE, case.truth == 1
-        fitted = [s[case.id].fit(case.images, case.masks) for s in (plain, auto)]
+        maps = [scribbled(mask) for mask in case.masks] if options.scribbles else case.masks
+        fitted = [s[case.id].fit_maps(case.images, maps, ("object",)) for s in (plain, auto)]
         masks = [(f.segment(case.query).mask == 1) & known for f in fitted]
         rows.append([case.id, *((int((m & truth).sum()), int((m | truth).sum())) for m in masks)])
         if not np.array_equal(*masks):

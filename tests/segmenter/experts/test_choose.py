@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from repri import RepriError, Segmenter
-from repri.segmenter.experts.choose import WEIGHTS, choose
+from repri.segmenter.experts.choose import WEIGHTS, _far_of_scribbles, choose
 from repri.segmenter.experts.compare import Compare
 from repri.segmenter.experts.scores import CLEARLY
 from repri.segmenter.experts.textures import SMALL
@@ -81,6 +81,20 @@ def test_scribbles_that_all_settings_are_right_about_choose_textures_in_uniform_
     for uniform, drawn, expected in ((0.0, maps, 0.0), (0.0, scribbles, 0.7), (1.0, scribbles, 0.0)):
         monkeypatch.setattr("repri.segmenter.experts.compare.UNIFORM", uniform)
         assert choose(comparison(images, drawn))[0].weight == expected
+
+
+@pytest.mark.parametrize(
+    ("default", "uniform", "single", "expected"),
+    [
+        (0.2, False, True, 0.14),
+        (0.9, False, False, 0.05),
+        (0.99, False, True, 0.04),
+        (0.9, True, False, -0.02),
+        (0.9, True, True, -1.0),
+    ],
+)
+def test_held_out_scribbles_are_too_easy_to_ask_for_a_large_gain(default, uniform, single, expected):
+    assert _far_of_scribbles(0.14, default, uniform, single) == pytest.approx(expected)
 
 
 def test_terms_of_the_method_are_those_of_the_textures(support):

@@ -79,3 +79,9 @@ def test_offsets_mend_a_class_that_claims_too_much():
 def test_ties_go_to_the_default(scores, expected):
     made = {Setting(*setting): value for setting, value in scores.items()}
     assert best_of(made, Setting(0.0, OWN)) == expected
+
+
+@pytest.mark.parametrize(("textures", "larger", "expected"), [(0.91, 0.99, 0.7), (0.88, 0.99, 0.0), (0.88, 1.0, 0.0)])
+def test_textures_may_be_worse_where_held_out_parts_say_little(textures, larger, expected):
+    scores = {Setting(0.0, OWN): 0.99, Setting(0.0, LARGER): larger, Setting(0.7, OWN): textures}
+    assert best_of(scores, Setting(0.0, OWN), far=-0.1) == Setting(expected, OWN)

@@ -28,9 +28,9 @@ def iou(logs, mask):
     return (ours & (mask == 1)).sum() / (ours | (mask == 1)).sum()
 
 
-def fitted(images, maps, classes=1, copies=2):
+def fitted(images, maps, classes=1, copies=2, balanced=False):
     sheets = [sheets_of(SMALL, image, 1.0, copies, k) for k, image in enumerate(images)]
-    return fit_textures(SMALL, sheets, maps, classes, 1.0, QUICK)
+    return fit_textures(SMALL, sheets, maps, classes, 1.0, QUICK, balanced=balanced)
 
 
 @pytest.mark.parametrize("light", [1.0, 0.75])
@@ -49,6 +49,17 @@ def test_several_classes():
     assert (mask == 1).any()
     logs = fitted([image], [mask], 2).logs(image)
     assert (logs.argmax(0).numpy() == mask).mean() > 0.95
+
+
+def test_few_scribbles_on_an_object_are_not_outvoted_by_those_on_the_background():
+    image, mask = blobs()
+    scribbles = np.full_like(mask, 255)
+    scribbles[mask == 0] = 0
+    scribbles[::2] = 255  # half of the background
+    scribbles[tuple(np.argwhere(mask == 1)[::150].T)] = 1
+    assert (scribbles == 1).sum() < 6
+    assert iou(fitted([image], [scribbles], balanced=True).logs(image), mask) > 0.6
+    assert iou(fitted([image], [scribbles]).logs(image), mask) < 0.5
 
 
 def test_a_class_that_no_cell_shows_spoils_nothing():

@@ -52,8 +52,10 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
     scores = {setting: score(pixels, setting, free=not single) for setting in settings}
     default = Setting(0.0, sights[0])
     far = FAR if single else FAR_OF_SEVERAL
-    if compare.uniform:  # scribbles are so easy to tell that often all settings are right about them
-        far = -CLEARLY if compare.scribbled else 0.0
+    if compare.scribbled and scores:
+        far = _far_of_scribbles(far, scores[default], compare.uniform, single)
+    elif compare.uniform:
+        far = 0.0
     best, offsets = best_of(scores, default, far), ()
     gain = scores[best] - scores[default] if scores else 0.0
     limit = ALIKE - SOFT * min(MOST, max(-MOST, (gain - USUAL) / STEP))
@@ -70,6 +72,17 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
     least, logistic = compare.least_proportion, best.sight.logistic
     choice = Choice(best.weight, other, limit, compare.better_refine, offsets, least, named, parts, logistic)
     return choice, compare.fitted() if choice.weight else None
+
+
+def _far_of_scribbles(far: float, default: float, uniform: bool, single: bool) -> float:
+    """IoU by which textures must be better than the default on held-out scribbles.
+
+    Scribbles lie in the middle of objects and far from them. So large cells are often right about all of them, although
+    their masks are much too large, and then the kind of the images decides. With one image of one kind, textures always
+    count, and held-out scribbles only choose their weight. Otherwise half of the errors must go."""
+    if uniform:
+        return -1.0 if single else -CLEARLY
+    return min(far, max(2 * CLEARLY, (1 - default) / 2))
 
 
 def _pays(setting: Setting, default: Sight) -> bool:

@@ -145,7 +145,7 @@ class Compare:
         """[N + 1, H, W] log-probabilities of a held-out part by the expert on textures."""
         if part.fold not in self._experts:
             sheets = [self.sheets[k][:3] for k in part.known]
-            settings = (len(part.classes), self.scale, QUICK, self.steps)
+            settings = (len(part.classes), self.scale, QUICK, self.steps, self.scribbled)
             self._experts[part.fold] = fit_textures(self.small, sheets, part.maps, *settings)
         expert = self._experts[part.fold]
         if part.place is not None:
@@ -154,7 +154,8 @@ class Compare:
 
     def fitted(self) -> Textures:
         """The expert on textures that is fitted to the whole support."""
-        fitted = fit_textures(self.small, self.sheets, self.maps, self.classes, self.scale, None, self.steps)
+        settings = (self.classes, self.scale, None, self.steps, self.scribbled)
+        fitted = fit_textures(self.small, self.sheets, self.maps, *settings)
         return replace(fitted, scale=self.factor * fitted.scale)
 
     def objects(self, part: HeldOut, sight: Sight) -> tuple[Tensor, float]:

@@ -115,16 +115,20 @@ def best_of(scores: dict[Setting, float], default: Setting, far: float = FAR) ->
     Of two weights that are nearly as good, it is the larger one, because the expert on objects is often sure of itself
     where it is wrong. Textures, or a larger size alone, must be better by far, because photographs gain a little from
     them by chance and then lose on other images. A larger size takes longer, so it must also be better than the own
-    size; a logistic regression, which saves time with several classes, need not be much better."""
+    size; a logistic regression, which saves time with several classes, need not be much better. A negative ``far`` is
+    what textures may be worse."""
     if not scores:
         return default
     least = scores[default]
 
     def allowed(setting: Setting) -> bool:
-        gain = CLEARLY if setting.weight == 0 and setting.sight.logistic else far
-        return setting == default or scores[setting] > least + gain
+        alone = CLEARLY if setting.sight.logistic else max(0.0, far)
+        return setting == default or scores[setting] > least + (far if setting.weight else alone)
 
-    usable = {setting: value + CLEARLY * setting.weight for setting, value in scores.items() if allowed(setting)}
+    def value(setting: Setting) -> float:
+        return scores[setting] + CLEARLY * setting.weight + (max(0.0, -far) if setting.weight else 0.0)
+
+    usable = {setting: value(setting) for setting in scores if allowed(setting)}
     own = {setting: value for setting, value in usable.items() if setting.sight.size == default.sight.size}
     best, larger = max(own, key=own.__getitem__), max(usable, key=usable.__getitem__)
     return larger if usable[larger] > usable[best] + (CLEARLY if larger.sight.logistic else LONGER) else best

@@ -36,6 +36,8 @@ CELLS = 3000
 """Cells of each class that are taken from an annotated image; half as many from a varied copy."""
 COPIES = 8
 """Varied copies of all annotated images together, as far as each has at least one and at most four."""
+BALANCE = 0.6
+"""How far scarce classes of scribbles are repeated: 0 leaves their cells as they are, 1 makes all classes equal."""
 KEPT = 1500
 """Cells of the support, and about as many of a query, that the steps on a query look at."""
 
@@ -152,6 +154,7 @@ def fit_textures(
     scale: float,
     settings: LearnSettings | None = None,
     config: InferenceConfig | None = None,
+    balanced: bool = False,
 ) -> Textures:
     """Fit the expert.
 
@@ -163,6 +166,7 @@ def fit_textures(
         scale: Factor by which images are resized.
         settings: How the network is trained.
         config: Steps on each query; default: the preset ``learned``.
+        balanced: Whether cells of scarce classes are repeated, because the maps are scribbles.
 
     Returns:
         The expert.
@@ -178,6 +182,9 @@ def fit_textures(
             rows.append(sheet.features.flatten(1)[:, labelled[drawn]].mT)
             targets.append(fractions[drawn])
     cells, wanted = torch.cat(rows), torch.cat(targets)
+    if balanced:
+        repeated = _balanced(wanted)
+        cells, wanted = cells[repeated], wanted[repeated]
     learned = learn(cells, wanted, classes, settings)
     if all((mask != IGNORE).mean() > 0.5 for mask in maps):  # scribbles say nothing about proportions
         learned = learned.shifted(0.3 * ((area / area.sum()) / wanted.mean(0)).nan_to_num(1.0).clamp(1e-3, 1e3).log())
@@ -190,3 +197,12 @@ def _drawn(fractions: Tensor, most: int, rng: np.random.Generator) -> Tensor:
     kinds = fractions.argmax(1).numpy()
     picked = [np.flatnonzero(kinds == n) for n in range(fractions.shape[1])]
     return torch.from_numpy(np.concatenate([rng.permutation(places)[:most] for places in picked]))
+
+
+def _balanced(fractions: Tensor) -> Tensor:
+    """Places of cells [M] → places in which the cells of scarce classes are repeated. A few scribbles on a small object
+    are soon outvoted by those on the background, although they say nothing about how large either is."""
+    kinds = fractions.argmax(1)
+    counts = torch.bincount(kinds, minlength=fractions.shape[1]).clamp_min(1)
+    times = (counts.max() / counts).pow(BALANCE).round().long()
+    return torch.arange(len(kinds)).repeat_interleave(times[kinds])

@@ -48,13 +48,5 @@ def test_a_setting_that_a_former_version_did_not_have_counts_by_its_default():
     assert changed(("method", "settings", "epsilon"), 0.0) == key_of(identity_of(CONFIG, 0, "f" * 64))
 
 
-def test_weights_count_by_their_content(tmp_path):
-    keys = []
-    for name, content in (("a", b"1"), ("b", b"1"), ("c", b"2")):
-        (tmp_path / name).write_bytes(content)
-        keys.append(changed(("method", "settings", "weights"), str(tmp_path / name)))
-    assert keys[0] == keys[1] != keys[2]
-
-
 def test_files_of_former_versions_have_no_identity():
     assert result_identity({"config": {"method": "repri", "tasks": 1000}}, "0") is None

@@ -3,12 +3,9 @@
 import pytest
 
 from repri.experiments.items import ITEMS
-from repri.experiments.lab import Lab, Place, needs_head
+from repri.experiments.lab import Lab, Place
 from repri.experiments.recipe import BUDGETS, Cell, Way
 from repri.experiments.store import CellStore
-from repri.methods import Method, register_method
-from repri.methods.registry import METHODS
-from repri.models.settings import ExtractorSettings
 from repri.runtime.errors import RepriError
 
 
@@ -42,31 +39,17 @@ def test_extractors_that_have_not_seen_the_tested_classes():
     assert lab.settings(Cell("coco-pascal", way, 1, 0, 1, 4)).data.test_data == "pascal"
 
 
-def test_methods_that_cannot_be_computed_say_why(monkeypatch):
-    class Learned(Method):
-        name = "learned-here"
-
-        def __init__(self, weights: str):
-            self.weights = weights
-
-        def predict(self, episode):
-            raise AssertionError
-
-    monkeypatch.setattr(METHODS, "_objects", dict(METHODS._objects))
-    register_method("learned-here")(Learned)
+def test_methods_that_cannot_be_computed_say_why():
     plain = Lab(Place(BUDGETS["here"]), CellStore(None))
-    given = Lab(Place(BUDGETS["here"], heads="runs/{method}-fold{fold}/m.safetensors"), CellStore(None))
-    way = Way("Learned", "learned-here")
-    assert needs_head("learned-here")
+    given = Lab(Place(BUDGETS["here"], heads="runs/{method}-{variant}-fold{fold}/m.safetensors"), CellStore(None))
+    way = Way("PFENet", "pfenet")
     assert "needs a trained head, which --heads names" in plain.why_not(way)
     assert given.why_not(way) is None
-    settings = given.settings(Cell("pascal", way, 1, 2, 1, 4))
-    assert settings.method.settings["weights"] == "runs/learned-here-fold2/m.safetensors"
+    assert plain.why_not(Way("PANet", "panet")) is None, "it can be used without training"
     assert "not registered" in plain.why_not(Way("Nobody", "nobody"))
     rule = ITEMS["rules"].ways[1]
     assert "{variant}" in plain.why_not(rule)
-    named = Lab(
-        Place(BUDGETS["here"], extractor=ExtractorSettings("runs/{variant}-fold{fold}.safetensors")), CellStore(None)
-    )
-    assert named.why_not(rule) is None
-    assert named.settings(Cell("pascal", rule, 1, 0, 1, 4)).extractor.name == "runs/background-fold{fold}.safetensors"
+    assert given.why_not(rule) is None
+    settings = given.settings(Cell("pascal", rule, 1, 2, 1, 4))
+    assert settings.method.weights == "runs/panet-background-fold2/m.safetensors"
+    assert given.settings(Cell("pascal", Way("RePRI", "repri"), 1, 2, 1, 4)).method.weights is None

@@ -82,3 +82,13 @@ def test_a_network_is_the_extractors_and_its_mode_is_kept():
         build_method("pfenet").loss(support, query)
     method.training = Training("dino", "abc", (2, 3), ("cat",), 1, 100)
     assert method.settings() == {"width": 4, "mid": None, "high": None, "trained": {"shots": 1, "episodes": 100}}
+
+
+def test_settings_name_the_trained_weights():
+    """Two trained networks of one kind are two results."""
+    made = Training("x", "id", (6,), ("cat",), 1, 5)
+    first, second = build_method("panet"), build_method("panet")
+    for seed, method in enumerate((first, second)):
+        method.start((6,), seed)
+        method.training = made
+    assert first.settings()["trained"]["weights"] != second.settings()["trained"]["weights"]

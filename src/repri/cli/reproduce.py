@@ -28,7 +28,7 @@ def reproduce(
     root: Annotated[Text, typer.Option(help="Folder of PASCAL VOC.")] = None,
     coco_root: Annotated[Text, typer.Option(help="Folder of COCO.")] = None,
     extractor: Annotated[
-        Text, typer.Option(help="Extractor, as for repri evaluate; {fold} and {variant} are replaced.")
+        Text, typer.Option(help="Extractor, as for repri evaluate; {fold} is replaced.")
     ] = None,
     weights: Annotated[Text, typer.Option(help="Weights of the extractor.")] = None,
     layers: Annotated[Text, typer.Option(help="Layers of the extractor, such as layer3,layer4 or -2,-1.")] = None,

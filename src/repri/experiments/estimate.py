@@ -64,7 +64,8 @@ def estimate(lab: Lab, cells: Sequence[Cell]) -> Estimate:
             store.prepare(sorted(images))
             if missing:
                 per_image = max(per_image, (time.perf_counter() - start) / missing)
-            method = plan.method(plan.preset({cell.fold: extractor}))
+            method = plan.method(plan.preset({cell.fold: extractor}), cell.fold)
+            method.prepare(extractor)
             runner = Runner(plan.dataset, method, store, plan.protocol, plan.refine)
             runner.score(runner.load(tasks[0]))
             start = time.perf_counter()

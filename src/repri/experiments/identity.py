@@ -6,13 +6,11 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from repri.data.datasets.dataset import Dataset
 from repri.evaluation.results import FORMAT
 from repri.inference import InferenceConfig
-from repri.runtime.download import file_sha256
 
 __all__ = ["data_files", "identity_of", "key_of", "result_identity"]
 
@@ -80,11 +78,6 @@ def data_files(dataset: Dataset) -> str:
 
 
 def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings without those that have the default of every preset, so that a new setting leaves old results valid; a
-    file of weights counts by its content."""
+    """Settings without those that have the default of every preset, so that a new setting leaves old results valid."""
     plain = asdict(InferenceConfig()) | {"delta": 0.0}
-    kept = {name: value for name, value in settings.items() if name not in plain or plain[name] != value}
-    weights = kept.get("weights")
-    if isinstance(weights, str) and Path(weights).is_file():
-        kept["weights"] = file_sha256(Path(weights))[:DIGITS]
-    return kept
+    return {name: value for name, value in settings.items() if name not in plain or plain[name] != value}

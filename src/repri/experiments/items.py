@@ -45,10 +45,10 @@ DELTA = Sweep(
 )
 NEVER = "With the authors' schedule π is never estimated again at t_π = 1, and at t_π = 50 it is of no effect."
 RULES = (
-    Way("novel pixels without a label (255)", "repri", variant="ignored"),
-    Way("novel pixels as background", "repri", variant="background"),
-    Way("images with novel classes dropped", "repri", variant="dropped"),
-    Way("epoch chosen on novel classes", "repri", variant="chosen"),
+    Way("novel pixels without a label (255)", "panet", variant="ignore"),
+    Way("novel pixels as background", "panet", variant="background"),
+    Way("images with novel classes dropped", "panet", variant="drop"),
+    Way("epoch chosen on novel classes", "panet", variant="novel"),
 )
 
 
@@ -198,12 +198,12 @@ _ITEMS = (
     Item(
         "rules",
         "price-of-rules",
-        "What it costs to break the rules of base training",
+        "What it costs to break the rules of training",
         "folds",
         "pascal",
         RULES,
         (1, 5),
-        notes=("Each row needs networks of its own, which --extractor names by {variant}.",),
+        notes=("PANet. Each row needs networks of its own, which --heads names by {variant} (docs/reproduce.md).",),
     ),
     Item("layers", "layers", "Layers and input size of a transformer", "list", "pascal", _layers(), (1,)),
     _choice("classifier", "Classifiers, as base classes choose them", _classifiers()),

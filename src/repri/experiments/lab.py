@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -14,7 +13,8 @@ from repri.data.tasks.tasks import sample_tasks
 from repri.evaluation import EvaluationSettings, Plan, evaluate_folds, plan_evaluation
 from repri.evaluation.settings import DataSettings, TaskSettings
 from repri.features.extractor import FeatureExtractor
-from repri.methods.registry import METHODS
+from repri.methods.learned import LearnedMethod
+from repri.methods.registry import METHODS, Late
 from repri.methods.settings import MethodSettings
 from repri.models.load import build_extractor
 from repri.models.settings import ExtractorSettings
@@ -46,7 +46,7 @@ class Place:
     """The extractor; without a name, the variant of the embedded model that has not seen the tested classes."""
     protocol: str = "clean"
     heads: str | None = None
-    """Trained heads of methods: a file name in which {method} and {fold} are replaced."""
+    """Trained networks of methods: a file name in which {method}, {variant} and {fold} are replaced."""
     folds: tuple[int, ...] | None = None
     """Folds to compute; None: those of the item."""
     images: int | None = None
@@ -110,11 +110,10 @@ class Lab:
         """Why a way cannot be computed here, in one sentence; None if it can."""
         if way.method not in METHODS:
             return f"{way.name} is left out: the method {way.method} is not registered."
-        if way.variant is not None and "{variant}" not in (self.place.extractor.name or ""):
-            return (
-                f"{way.name} is left out: name networks by --extractor with {{variant}}, which becomes {way.variant}."
-            )
-        if needs_head(way.method) and self.place.heads is None:
+        if way.variant is not None and "{variant}" not in (self.place.heads or ""):
+            return f"{way.name} is left out: name networks by --heads with {{variant}}, which becomes {way.variant}."
+        kind = network_of(way.method)
+        if kind is not None and not kind.works_untrained and self.place.heads is None:
             return f"{way.name} is left out: it needs a trained head, which --heads names."
         return None
 
@@ -129,18 +128,23 @@ class Lab:
             test_data="pascal" if shifted else None,
         )
         tasks = TaskSettings(shots=(cell.shots,), runs=cell.runs, tasks=cell.tasks, seed=cell.seed)
-        own = dict(cell.way.settings)
-        if needs_head(cell.way.method):
-            own["weights"] = (
-                str(self.place.heads).replace("{method}", cell.way.method).replace("{fold}", str(cell.fold))
-            )
-        method = MethodSettings(cell.way.method, cell.way.preset, own)
+        method = MethodSettings(cell.way.method, self._head(cell), cell.way.preset, dict(cell.way.settings))
         return EvaluationSettings(data, tasks, self._extractor_settings(cell), method, self.place.protocol)
+
+    def _head(self, cell: Cell) -> str | None:
+        """The file of the trained network of a cell's method, if it has one."""
+        if self.place.heads is None or network_of(cell.way.method) is None:
+            return None
+        names = {"{method}": cell.way.method, "{fold}": str(cell.fold), "{variant}": cell.way.variant or "{variant}"}
+        head = self.place.heads
+        for place, name in names.items():
+            head = head.replace(place, name)
+        return head
 
     def _extractor_settings(self, cell: Cell) -> ExtractorSettings:
         chosen = replace(self.place.extractor, **dict(cell.way.options))
         if chosen.name is not None:
-            return replace(chosen, name=chosen.name.replace("{variant}", cell.way.variant or "{variant}"))
+            return chosen
         if cell.data == "scenes":
             return replace(chosen, name="filters", size=chosen.size or QUICK_SIZE)
         whole = cell.data != "pascal" or chosen.layers is not None or cell.split == "train"
@@ -173,7 +177,7 @@ class Lab:
         preset = plan.preset({cell.fold: extractor})
         values: dict[str, Any] = asdict(settings) | {"refine": plan.refine, "precision": plan.precision}
         values["tasks"]["shots"] = cell.shots
-        values["method"]["settings"] = plan.method(preset).settings()
+        values["method"]["settings"] = plan.method(preset, cell.fold).settings()
         return identity_of(values, cell.fold, extractor.fingerprint, cell.images)
 
     def find(self, cell: Cell) -> Kept | None:
@@ -206,9 +210,11 @@ class Lab:
         return self.store.save(self.identity(cell), cell.label, result)
 
 
-def needs_head(method: str) -> bool:
-    """Whether a method has a setting ``weights``: a file with its trained head."""
-    return method in METHODS and "weights" in inspect.signature(METHODS[method]).parameters
+def network_of(method: str) -> type[LearnedMethod] | None:
+    """The kind of a registered method that has a network to train; None for other methods."""
+    builder = METHODS[method]
+    kind = builder.builder if isinstance(builder, Late) else builder
+    return kind if isinstance(kind, type) and issubclass(kind, LearnedMethod) else None
 
 
 def _thinned(plan: Plan, images: int) -> Plan:

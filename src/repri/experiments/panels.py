@@ -82,7 +82,8 @@ def _panel(task: Task, lab: Lab, cell: Cell, ways: dict, store: FeatureStore) ->
     maps, scores, dataset = {}, {}, lab.plan(cell).dataset
     for name, way in ways.items():
         plan = lab.plan(Cell(cell.data, way, cell.shots, cell.fold, cell.runs, cell.tasks))
-        method = plan.method(plan.preset({cell.fold: store.extractor}))
+        method = plan.method(plan.preset({cell.fold: store.extractor}), cell.fold)
+        method.prepare(store.extractor)
         runner = Runner(dataset, method, store, plan.protocol, plan.refine)
         loaded = runner.load(task)
         prediction = method.predict(loaded.episode)

@@ -67,7 +67,8 @@ def _turns(lab: Lab, cells: Sequence[Cell], count: int) -> dict[Cell, tuple[floa
     runners = {}
     for cell in cells:
         own = lab.plan(cell)
-        method = own.method(own.preset({cell.fold: extractor}))
+        method = own.method(own.preset({cell.fold: extractor}), cell.fold)
+        method.prepare(extractor)
         runners[cell] = Runner(plan.dataset, method, store, plan.protocol, plan.refine)
     times: dict[Cell, list[float]] = {cell: [] for cell in cells}
     for turn in range(TURNS + 1):

@@ -12,7 +12,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from repri.features.extractor import FeatureExtractor
+from repri.features.extractor import FeatureExtractor, fingerprint_of
 from repri.features.grid import Grid
 from repri.features.labels import Weighting, cell_weights
 from repri.inference.labels import IGNORE, on_one_grid
@@ -200,7 +200,10 @@ class LearnedMethod(Method):
         self._network(extractor.widths)
 
     def settings(self) -> dict[str, Any]:
-        trained = {} if self.training is None else {"shots": self.training.shots, "episodes": self.training.episodes}
+        made, trained = self.training, dict[str, Any]()
+        if made is not None and self.network is not None:
+            weights = fingerprint_of((self.name,), self.network.state_dict().items())
+            trained = {"shots": made.shots, "episodes": made.episodes, "weights": weights[:16]}
         return self.options() | {"trained": trained}
 
     def options(self) -> dict[str, Any]:

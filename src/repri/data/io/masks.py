@@ -21,7 +21,7 @@ from repri.runtime.errors import RepriError
 from repri.runtime.files import atomic
 from repri.runtime.reading import check_regular
 
-from .images import check_pixels, open_image, unreadable, upright
+from .images import check_pixels, header_of, open_image, unreadable, upright
 
 __all__ = [
     "IGNORE",
@@ -93,7 +93,7 @@ def write_mask(mask: np.ndarray, path: Path, notes: Mapping[str, str] | None = N
     """
     if mask.size and not 0 <= mask.min() <= mask.max() <= 65535:
         raise RepriError(f"{path}: class ids must lie in 0…65535, got {mask.min()}…{mask.max()}")
-    mask = mask.astype(mask_type(mask.max(initial=0)))
+    mask = mask.astype(mask_type(mask.max(initial=0)), copy=False)
     texts = PngImagePlugin.PngInfo()
     for key, text in (notes or {}).items():
         texts.add_text(key, text)
@@ -142,7 +142,7 @@ def is_two_level(path: Path, values: np.ndarray) -> bool:
         return False
     if path.suffix == ".npy":
         return True
-    with Image.open(path) as image:
+    with header_of(path) as image:
         return image.mode != "P"
 
 
@@ -185,11 +185,14 @@ def _read_npy(path: Path) -> np.ndarray:
     """Read the whole numbers [H, W] of a .npy file."""
     check_regular(path)
     try:
-        values = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError, TypeError, LookupError, SyntaxError, OverflowError, MemoryError) as error:
+        with np.errstate(all="ignore"):  # sizes in its header that no number can hold
+            values = np.load(path, mmap_mode="r", allow_pickle=False)
+    except OSError as error:
         raise unreadable(path, error) from None
-    except (RecursionError, tokenize.TokenError, zipfile.BadZipFile) as error:
-        raise unreadable(path, error) from None
+    except (ValueError, EOFError, TypeError, LookupError, SyntaxError, OverflowError, MemoryError, RecursionError):
+        raise _no_array(path) from None
+    except (tokenize.TokenError, zipfile.BadZipFile):
+        raise _no_array(path) from None
     if not isinstance(values, np.ndarray):
         values.close()
         raise RepriError(f"{path} holds several arrays: save the mask alone with numpy.save")
@@ -198,6 +201,12 @@ def _read_npy(path: Path) -> np.ndarray:
         raise RepriError(f"{path}: a mask must be a whole-number array [H, W], found {values.dtype} {values.shape}")
     check_pixels(*values.shape, str(path))
     return np.array(values)
+
+
+def _no_array(path: Path) -> RepriError:
+    if path.stat().st_size == 0:
+        return RepriError(f"{path} is empty (0 bytes): get it again")
+    return RepriError(f"{path} is damaged or holds no array of numbers: save the mask again with numpy.save")
 
 
 def _ids_of_colours(path: Path, rgb: np.ndarray, colours: Mapping[tuple[int, int, int], int] | None) -> np.ndarray:

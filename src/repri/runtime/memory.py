@@ -19,8 +19,8 @@ def peak_memory() -> float:
 
 
 def return_memory() -> bool:
-    """Return freed memory to the system, after something very large was freed: glibc may keep it, so that the next large
-    thing comes on top of it. It needs glibc; returns whether it was done."""
+    """Return freed memory to the system, after something very large was freed: glibc may keep it, so that the next
+    large thing comes on top of it. It needs glibc; returns whether it was done."""
     try:
         return bool(ctypes.CDLL(None).malloc_trim(0))
     except (AttributeError, OSError, TypeError):

@@ -26,6 +26,8 @@ from .threads import side_by_side
 
 __all__ = ["Fitted"]
 
+MOST_AT_ONCE = 10_000
+"""Images that may be worked on at once."""
 STRIP = 1 << 19
 """Pixels of a large image whose mask is made at once."""
 LEAST = 0.01
@@ -113,8 +115,8 @@ class Fitted:
         Yields:
             One result for each image, in order.
         """
-        if batch < 1:
-            raise RepriError(f"batch must be at least 1, got {batch}.")
+        if not 1 <= batch <= MOST_AT_ONCE:
+            raise RepriError(f"batch must lie between 1 and {MOST_AT_ONCE}, got {batch}.")
         known = known_proportion(proportion, self.classes)
         numbered = enumerate(images)
         device = torch.device(getattr(self.look.extractor, "device", "cpu"))

@@ -117,10 +117,12 @@ class Results:
         if self.instances:
             with atomic(self._instances_path(name)) as temporary:
                 Image.fromarray(_numbered(result.instances())).save(temporary)
-        step = max(1, max(result.image.shape) // (16 * THUMBNAIL))  # a large image need not be copied as a whole
+        step = max(1, max(result.image.shape) // (4 * THUMBNAIL))  # a large image need not be copied as a whole
         small = Image.fromarray(np.ascontiguousarray(result.image[::step, ::step]))
         small.thumbnail((THUMBNAIL, THUMBNAIL))
-        marked = Image.fromarray(np.ascontiguousarray(result.mask[::step, ::step])).resize(small.size, Image.Resampling.NEAREST)
+        marked = Image.fromarray(np.ascontiguousarray(result.mask[::step, ::step])).resize(
+            small.size, Image.Resampling.NEAREST
+        )
         small = Image.fromarray(_drawn(np.asarray(small), np.asarray(marked)))
         with atomic(self.folder / "thumbnails" / f"{name}.jpg") as temporary:
             small.save(temporary, quality=85)

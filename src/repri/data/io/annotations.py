@@ -15,6 +15,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from repri.runtime.errors import RepriError
+from repri.runtime.limits import check_cost
 
 from .classes import number_classes
 from .images import check_pixels
@@ -104,6 +105,8 @@ class AnnotatedImage:
                 check_outline(shape.points, self.height, self.width)
             if not 0 <= shape.width <= 2 * max(self.height, self.width) + 100:
                 raise RepriError(f"a stroke of {shape.label!r} is {shape.width:g} pixels wide")
+        strokes = sum(len(s.points) * max(1.0, s.width) ** 2 for s in self.shapes if s.kind == "scribble")
+        check_cost("REPRI_MAX_STROKES", strokes, f"the strokes on {self.image.name}")
 
     def ids(self, classes: Mapping[str, int]) -> np.ndarray:
         """Draw the shapes as a mask of class ids.

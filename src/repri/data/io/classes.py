@@ -65,9 +65,9 @@ def class_name(text: str) -> str:
     if any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in name):
         raise RepriError(f"{short(name)} cannot be the name of a class: it holds a control character")
     if TURNS & set(name):
-        raise RepriError(f"{ascii(name)} cannot be the name of a class: it holds a character that turns the text around")
+        raise RepriError(f"{name!a} cannot be the name of a class: it holds a character that turns the text around")
     if all(unicodedata.category(character) in ("Cf", "Zs", "Mn") for character in name):
-        raise RepriError(f"{ascii(name)} cannot be the name of a class: nothing of it can be seen")
+        raise RepriError(f"{name!a} cannot be the name of a class: nothing of it can be seen")
     if len(name) > LONGEST_NAME:
         raise RepriError(f"{short(name)} cannot be the name of a class: it has more than {LONGEST_NAME} characters")
     return name

@@ -12,6 +12,7 @@ import warnings
 import zlib
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -50,11 +51,13 @@ DAMAGED = (
     OverflowError,
     ZeroDivisionError,
     MemoryError,
-    RecursionError,
+    RuntimeError,
     struct.error,
     zlib.error,
 )
 """What Pillow's decoders raise for damaged files."""
+KINDS = ("JPEG", "MPO", "PNG", "WEBP", "BMP", "DIB", "TIFF", "GIF", "PPM", "JPEG2000", "AVIF")
+"""Pillow's decoders that are used. Others are rare, and one of them starts another program (EPS)."""
 LARGE, ROWS = 1 << 24, 1024
 """Pixels above which an image is converted in strips, and the rows of a strip."""
 ORIENTATION = 0x0112
@@ -68,7 +71,7 @@ def read_image(path: Path | str, max_pixels: int | None = None) -> np.ndarray:
     """Read an image file.
 
     Args:
-        path: The file, in any format that Pillow reads.
+        path: The file, of one of the :data:`KINDS`, which its content tells.
         max_pixels: Images with more pixels are refused before they are decoded; default: REPRI_MAX_PIXELS, or
             :data:`MAX_PIXELS`.
 
@@ -151,9 +154,16 @@ def header_of(path: Path) -> Generator[Image.Image]:
     """Open an image file without decoding it, and without Pillow's warning about large ones: ours is the limit."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-        image = Image.open(path)
+        image = Image.open(path, formats=_decoders())
     with image:
         yield image
+
+
+@cache
+def _decoders() -> tuple[str, ...]:
+    """Those of :data:`KINDS` that this Pillow has."""
+    Image.init()
+    return tuple(kind for kind in KINDS if kind in Image.OPEN)
 
 
 def upright_size(path: Path) -> tuple[int, int]:
@@ -235,7 +245,7 @@ def open_content(source: Path | BinaryIO, name: object, max_pixels: int | None =
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the limit below decides
-            image = Image.open(source)
+            image = Image.open(source, formats=_decoders())
         width, height = image.size
         if width * height <= most:
             with image:

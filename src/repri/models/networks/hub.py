@@ -33,6 +33,19 @@ class Preprocessor(TypedDict, total=False):
     image_mean: Colours
     image_std: Colours
 
+FOREIGN = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RuntimeError,
+    MemoryError,
+    safetensors.SafetensorError,
+)
+"""What transformers raises for a folder whose files are damaged or of another kind."""
+
 
 class HubBackbone(nn.Module):
     """A ``transformers`` backbone: images [B, 3, H, W] → ``{stage: [B, C, h, w]}`` of the chosen stages.
@@ -63,9 +76,11 @@ class HubBackbone(nn.Module):
             self.model, loading = classes[type(config)].from_pretrained(
                 place, out_features=list(self.layers), dtype=torch.float32, output_loading_info=True, **local
             )
-        except (OSError, safetensors.SafetensorError) as error:
+        except RepriError:
+            raise
+        except FOREIGN as error:  # whatever a config.json of others makes transformers do
             raise RepriError(
-                f"{source} cannot be loaded: {str(error).splitlines()[0]} "
+                f"{source} cannot be loaded: {(str(error) or type(error).__name__).splitlines()[0][:300]} "
                 "(without network, give a folder that holds its config.json and model.safetensors)"
             ) from None
         _check_complete(source, loading)

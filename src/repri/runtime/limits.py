@@ -30,7 +30,7 @@ LIMITS = {
     "REPRI_MAX_TEXT_MB": Limit(200, "MB"),
     "REPRI_MAX_RUNS": Limit(1_000_000, "runs"),
     "REPRI_MAX_OUTLINE": Limit(20_000_000, "pixels of outline"),
-    "REPRI_MAX_STROKES": Limit(4_000_000_000, "pixels"),
+    "REPRI_MAX_STROKES": Limit(4_000_000_000, "pixels under its strokes"),
     "REPRI_MAX_WEIGHTS_GB": Limit(16, "GB"),
     "REPRI_MAX_DOWNLOAD_GB": Limit(64, "GB"),
 }
@@ -77,7 +77,7 @@ def check_cost(name: str, cost: float, what: str) -> None:
     """
     most = limit(name)
     if cost > most:
-        verb = "takes" if "GB" in LIMITS[name].unit else "cover" if name == "REPRI_MAX_STROKES" else "has"
+        verb = "takes" if "GB" in LIMITS[name].unit else "has"
         raise RepriError(
             f"{what} {verb} {_number(cost)} {LIMITS[name].unit}, the limit is {_number(most)}: set {name} to raise it"
         )

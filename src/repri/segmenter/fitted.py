@@ -22,12 +22,11 @@ from .experts.textures import Textures
 from .inputs import ImageLike, Known, Proportion, as_image, known_proportion, name_of
 from .look import CLEAN, Look, Seen
 from .result import Segmentation
+from .settings import check_batch
 from .threads import side_by_side
 
 __all__ = ["Fitted"]
 
-MOST_AT_ONCE = 10_000
-"""Images that may be worked on at once."""
 STRIP = 1 << 19
 """Pixels of a large image whose mask is made at once."""
 LEAST = 0.01
@@ -115,8 +114,7 @@ class Fitted:
         Yields:
             One result for each image, in order.
         """
-        if not 1 <= batch <= MOST_AT_ONCE:
-            raise RepriError(f"batch must lie between 1 and {MOST_AT_ONCE}, got {batch}.")
+        check_batch(batch)
         known = known_proportion(proportion, self.classes)
         numbered = enumerate(images)
         device = torch.device(getattr(self.look.extractor, "device", "cpu"))

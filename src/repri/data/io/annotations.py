@@ -106,7 +106,7 @@ class AnnotatedImage:
             if not 0 <= shape.width <= 2 * max(self.height, self.width) + 100:
                 raise RepriError(f"a stroke of {shape.label!r} is {shape.width:g} pixels wide")
         strokes = sum(len(s.points) * max(1.0, s.width) ** 2 for s in self.shapes if s.kind == "scribble")
-        check_cost("REPRI_MAX_STROKES", strokes, f"the strokes on {self.image.name}")
+        check_cost("REPRI_MAX_STROKES", strokes, str(self.image))
 
     def ids(self, classes: Mapping[str, int]) -> np.ndarray:
         """Draw the shapes as a mask of class ids.

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import safetensors
 import torch
 import torch.nn as nn
 from torch import Tensor
@@ -32,19 +31,6 @@ class Preprocessor(TypedDict, total=False):
 
     image_mean: Colours
     image_std: Colours
-
-FOREIGN = (
-    OSError,
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    ArithmeticError,
-    RuntimeError,
-    MemoryError,
-    safetensors.SafetensorError,
-)
-"""What transformers raises for a folder whose files are damaged or of another kind."""
 
 
 class HubBackbone(nn.Module):
@@ -78,9 +64,9 @@ class HubBackbone(nn.Module):
             )
         except RepriError:
             raise
-        except FOREIGN as error:  # whatever a config.json of others makes transformers do
+        except Exception as error:  # whatever the config.json of others makes transformers do
             raise RepriError(
-                f"{source} cannot be loaded: {(str(error) or type(error).__name__).splitlines()[0][:300]} "
+                f"{source} cannot be loaded: {' '.join(str(error).split())[:300] or type(error).__name__} "
                 "(without network, give a folder that holds its config.json and model.safetensors)"
             ) from None
         _check_complete(source, loading)

@@ -133,6 +133,14 @@ def class_list(write, sentence):
     return make
 
 
+def large_support(folder):
+    Image.new("1", (9000, 7000)).save(folder / "support/images/s.png")
+    mask = Image.new("1", (9000, 7000))
+    mask.paste(1, (0, 0, 50, 50))
+    mask.save(folder / "support/masks/s.png")
+    return segment(folder), "s.png has 63,000,000 pixels, as an annotated image, the limit is 60,000,000"
+
+
 def plot(folder):
     (folder / "x.json").write_text(json.dumps(RESULT))
     return ("compare", folder / "x.json", "--plot", folder), "cannot be drawn: give a file name that ends in .png"
@@ -165,8 +173,12 @@ CASES = {
     "too many classes": class_list(
         lambda path: path.write_text("\n".join(map(str, range(70_000)))), "there are 70,000 classes"
     ),
+    "large support": large_support,
     "no host": lambda folder: (("serve", folder / "query", "--host", " "), "--host names no address"),
-    "odd host": lambda folder: (("serve", folder / "query", "--host", "x" * 300), "choose another --host or --port"),
+    "odd host": lambda folder: (
+        ("serve", folder / "query", "--host", "x" * 300),
+        "choose another --port, or another --host",
+    ),
     "no shots": lambda folder: (("evaluate", "--data", "scenes", "--shots", ""), "shots must name numbers"),
     "no folds": lambda folder: (("evaluate", "--data", "scenes", "--fold", ""), "folds must name folds"),
     "wide head": lambda folder: (("train", "--data", "scenes", "--width", "1000000"), "head.width must be at most"),

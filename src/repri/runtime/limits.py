@@ -24,6 +24,7 @@ class Limit(NamedTuple):
 
 LIMITS = {
     "REPRI_MAX_PIXELS": Limit(178_956_970, "pixels"),
+    "REPRI_MAX_SUPPORT": Limit(60_000_000, "pixels, as an annotated image"),
     "REPRI_MAX_SIZE": Limit(4096, "pixels along its long side"),
     "REPRI_MAX_JSON_GB": Limit(6, "GB of memory"),
     "REPRI_MAX_YAML_KB": Limit(200, "KB"),

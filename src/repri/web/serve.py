@@ -106,6 +106,6 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.close()
         why = getattr(error, "strerror", None) or "this is no address"
         raise RepriError(
-            f"The server cannot listen on {host[:100]}:{port} ({why}): choose another --host or --port."
+            f"The server cannot listen on {host[:100]}:{port} ({why}): choose another --port, or another --host."
         ) from None
     return listening

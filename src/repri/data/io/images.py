@@ -79,11 +79,11 @@ def read_image(path: Path | str, max_pixels: int | None = None) -> np.ndarray:
         [H, W, 3] uint8, RGB, upright.
     """
     image = open_image(Path(path).expanduser(), max_pixels)
-    pixels = to_rgb(image)
+    pixels, turn = _as_stored(image), _orientation(image)
     if image.width * image.height > LARGE:
         del image
         return_memory()
-    return pixels
+    return _turned(pixels, turn)
 
 
 def list_images(folder: Path) -> list[Path]:
@@ -116,7 +116,22 @@ def to_rgb(image: Image.Image) -> np.ndarray:
         >>> to_rgb(Image.new("L", (4, 2), 7)).shape
         (2, 4, 3)
     """
-    image = upright(image)
+    return _turned(_as_stored(image), _orientation(image))
+
+
+def _turned(pixels: np.ndarray, orientation: int) -> np.ndarray:
+    """[H, W, 3] turned as an EXIF orientation says."""
+    if orientation in (5, 6, 7, 8):
+        pixels = pixels.swapaxes(0, 1)
+    if orientation in (3, 4, 7, 8):
+        pixels = pixels[::-1]
+    if orientation in (2, 3, 6, 7):
+        pixels = pixels[:, ::-1]
+    return np.ascontiguousarray(pixels)
+
+
+def _as_stored(image: Image.Image) -> np.ndarray:
+    """[H, W, 3] uint8 as the image is stored, not turned."""
     levels = _levels(image) if image.mode.startswith("I") or image.mode == "F" else None
     if image.width * image.height <= LARGE:
         return _rgb(image, levels)

@@ -29,6 +29,7 @@ __all__ = [
     "MASK_SUFFIXES",
     "MaskKind",
     "check_same_size",
+    "ids_in",
     "is_mask",
     "is_two_level",
     "mask_type",
@@ -123,6 +124,27 @@ def mask_type(largest: int) -> type[np.uint8] | type[np.uint16]:
     return np.uint8 if largest <= 255 else np.uint16
 
 
+def ids_in(mask: np.ndarray) -> list[int]:
+    """List the ids that occur in a mask, sorted; a large mask is not sorted for it.
+
+    Args:
+        mask: Class ids [H, W].
+
+    Returns:
+        The ids.
+
+    Example:
+        >>> ids_in(np.array([[0, 7], [7, 255]], np.uint8))
+        [0, 7, 255]
+    """
+    if mask.dtype not in (np.uint8, np.uint16):
+        return np.unique(mask).tolist()
+    seen = np.zeros(np.iinfo(mask.dtype).max + 1, bool)
+    for row in mask:
+        seen[row] = True
+    return np.flatnonzero(seen).tolist()
+
+
 def is_mask(path: Path) -> bool:
     """Tell whether a file is named as a mask is; hidden files are not."""
     return path.suffix.lower() in MASK_SUFFIXES and not path.name.startswith(".")
@@ -138,7 +160,7 @@ def is_two_level(path: Path, values: np.ndarray) -> bool:
     Returns:
         Whether 255 may mean an object.
     """
-    if values.ndim != 2 or values.max(initial=0) != 255 or not np.isin(values, (0, 255)).all():
+    if values.ndim != 2 or values.max(initial=0) != 255 or not set(ids_in(values)) <= {0, 255}:
         return False
     if path.suffix == ".npy":
         return True

@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from repri.runtime.errors import RepriError
 from repri.runtime.parallel import parallel
 
 from .classes import class_name, number_classes
 from .files import read_lines
 from .images import list_images
-from .masks import IGNORE, MaskKind, is_mask, is_two_level, read_mask
+from .masks import IGNORE, MaskKind, ids_in, is_mask, is_two_level, read_mask
 
 __all__ = ["ImageFolder", "Pair", "pair_files", "read_image_folder"]
 
@@ -84,7 +82,7 @@ def read_image_folder(root: Path) -> ImageFolder:
     if os.path.lexists(names):  # a folder or a pipe of this name is told, not passed over
         classes = _named(names)
     else:
-        ids = {id for pair in pairs for id in np.unique(read_mask(pair.mask, kind)).tolist()}
+        ids = {id for pair in pairs for id in ids_in(read_mask(pair.mask, kind))}
         classes = {id: f"class {id}" for id in sorted(ids - {0, IGNORE})}
         if len(classes) > MOST_UNNAMED:
             raise RepriError(

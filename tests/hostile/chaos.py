@@ -2,7 +2,8 @@
 
     python -m tests.hostile.chaos [KILLS [SEED [COMMAND …]]]
 
-The results must then be equal to those of a command that was left alone, and no temporary file may be left. Torch is
+The results must then be equal to those of a command that was left alone, and no temporary file may be left. A server
+must keep every stroke that it has answered. Torch is
 imported once, and each command runs in a fork of this process, so that a kill costs little.
 """
 
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +28,8 @@ from PIL import Image
 from repri.cli import main as repri
 from tests.textures import make_textures
 from tests.training.make import SMALL, draw_scenes, nested
+
+from .chaos_serve import check_serve
 
 __all__ = ["Job", "check", "jobs"]
 
@@ -162,15 +166,17 @@ def main(kills: int, seed: int, names: list[str]) -> int:
     """Kill each command, or the named ones, some times; returns the exit code."""
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as place:
-        every = [job for job in jobs(Path(place)) if not names or job.name in names]
+        checks = {job.name: partial(check, job) for job in jobs(Path(place))} | {
+            "serve": partial(check_serve, start=_start)
+        }
+        every = {name: run for name, run in checks.items() if not names or name in names}
         problems = []
-        for number, job in enumerate(every):
+        for number, (name, run) in enumerate(every.items()):
             mine = kills // len(every) + (number < kills % len(every))
             start = time.monotonic()
-            problem = check(job, Path(place) / job.name, mine, seed + number)
-            print(
-                f"{job.name:10} {mine:3} kills, {time.monotonic() - start:4.0f} s: {problem or 'equal, nothing left'}"
-            )
+            problem = run(folder=Path(place) / name, kills=mine, seed=seed + number)
+            took = time.monotonic() - start
+            print(f"{name:10} {mine:3} kills, {took:4.0f} s: {problem or 'equal, nothing left'}", flush=True)
             problems += [problem] if problem else []
     return int(bool(problems))
 

@@ -31,6 +31,13 @@ def label_studio(size=(60, 40), kind="polygonlabels", **value):
     return [{"data": {"image": "a.png"}, "annotations": [{"result": [region]}]}]
 
 
+def label_studio_strokes(count, width):
+    """Key points that are wider than the image, one over the other."""
+    size = {"original_width": 6000, "original_height": 4000}
+    region = size | {"type": "keypointlabels", "value": {"keypointlabels": ["cat"], "x": 1, "y": 1, "width": width / 9}}
+    return [{"data": {"image": "a.png"}, "annotations": [{"result": [region] * count}]}]
+
+
 def png(width, height):
     content = io.BytesIO()
     Image.new("1", (width, height)).save(content, "PNG")
@@ -52,6 +59,12 @@ CASES = {
     "coco foreign run": (coco(segmentation={"size": [40, 60], "counts": "é~"}), "COCO's compressed RLE"),
     "coco large run": (coco(segmentation={"size": [40, 60], "counts": [10**30]}), "do not add up"),
     "coco name": (coco() | {"categories": [{"id": 1, "name": "cat\ndog"}]}, "holds a control character"),
+    "coco turned": (coco() | {"categories": [{"id": 1, "name": "a\u202eb"}]}, "that turns the text around"),
+    "coco unseen": (coco() | {"categories": [{"id": 1, "name": "\u200b\u200d"}]}, "nothing of it can be seen"),
+    "coco nested": (coco(segmentation=[[[1, 1], [2, 2]]]), "polygons are lists of numbers x, y, x, y"),
+    "coco no polygon": (coco(segmentation=[None]), r"polygons are lists of numbers x, y, x, y, …, got \[None\]"),
+    "coco no counts": (coco(segmentation={"size": [40, 60]}), "RLE has a size and counts"),
+    "coco size": (coco() | {"images": [{"id": 1, "file_name": "a.png", "height": 4.5, "width": 6}]}, "whole numbers"),
     "coco blank": (coco() | {"categories": [{"id": 1, "name": " \t"}]}, "cannot be the name of a class: it is empty"),
     "coco surrogate": (coco() | {"categories": [{"id": 1, "name": "\ud800"}]}, "holds a control character"),
     "coco ids": (coco(category_id=[1]), "annotations.0.category_id"),
@@ -71,6 +84,10 @@ CASES = {
     "studio stroke": (
         label_studio(kind="keypointlabels", x=1, y=1, width=1e6),
         "'cat' is 600000 pixels wide",
+    ),
+    "studio strokes": (
+        label_studio_strokes(2000, 300),
+        "a.png has .* pixels under its strokes, the limit is 4,000,000,000: set REPRI_MAX_STROKES",
     ),
     "studio ellipse": (label_studio(kind="ellipselabels", x=1, y=1, radiusX=HUGE, radiusY=1), FAR),
     "studio size": (label_studio(size=(30_000, 30_000), kind="brushlabels", rle=[0]), "30000×30000 pixels, the limit"),

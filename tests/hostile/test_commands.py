@@ -125,6 +125,22 @@ def repeated(folder):
     return ("weights", "check", folder / "x.pth"), "unpacks to 160 MB, more than 8 times as much"
 
 
+def class_list(write, sentence):
+    def make(folder):
+        write(folder / "support/classes.txt")
+        return segment(folder), sentence
+
+    return make
+
+
+def large_support(folder):
+    Image.new("1", (9000, 7000)).save(folder / "support/images/s.png")
+    mask = Image.new("1", (9000, 7000))
+    mask.paste(1, (0, 0, 50, 50))
+    mask.save(folder / "support/masks/s.png")
+    return segment(folder), "s.png has 63,000,000 pixels, as an annotated image, the limit is 60,000,000"
+
+
 def plot(folder):
     (folder / "x.json").write_text(json.dumps(RESULT))
     return ("compare", folder / "x.json", "--plot", folder), "cannot be drawn: give a file name that ends in .png"
@@ -144,6 +160,28 @@ CASES = {
     "unknown setting": settings("qery: x", "unknown setting 'qery', did you mean 'query'"),
     "infinite scale": flags("--scales must be", "--scales", "inf"),
     "no number": flags("--scales must be", "--scales", "nan"),
+    "huge batch": flags("--batch must lie between -2147483648 and 2147483647, got 1e+23", "--batch", "1" + "0" * 23),
+    "large batch": flags("batch must lie between 1 and 10000, got 2000000000", "--batch", "2000000000"),
+    "many steps": flags("steps must be an integer from 0 to 100,000", "--set", "steps=2000000"),
+    "huge size": flags("the limit is 4,096: set REPRI_MAX_SIZE to raise it", "--size", "16384"),
+    "no extractor": flags("No extractor is named", "--extractor", " "),
+    "null character": settings('query: "a\\0b"', "'query' must not hold a null character"),
+    "huge number": settings("batch: 1" + "0" * 400, "must lie between -2147483648 and 2147483647"),
+    "class list is a folder": class_list(lambda path: path.mkdir(), "classes.txt is a folder, not a file"),
+    "class list is a pipe": class_list(os.mkfifo, "classes.txt is not a regular file"),
+    "class list is a loop": class_list(lambda path: path.symlink_to(path), "cannot read"),
+    "too many classes": class_list(
+        lambda path: path.write_text("\n".join(map(str, range(70_000)))), "there are 70,000 classes"
+    ),
+    "large support": large_support,
+    "no host": lambda folder: (("serve", folder / "query", "--host", " "), "--host names no address"),
+    "odd host": lambda folder: (
+        ("serve", folder / "query", "--host", "x" * 300),
+        "choose another --port, or another --host",
+    ),
+    "no shots": lambda folder: (("evaluate", "--data", "scenes", "--shots", ""), "shots must name numbers"),
+    "no folds": lambda folder: (("evaluate", "--data", "scenes", "--fold", ""), "folds must name folds"),
+    "wide head": lambda folder: (("train", "--data", "scenes", "--width", "1000000"), "head.width must be at most"),
     "size of one": flags("size must be at least", "--size", "1"),
     "empty query": flags("--query is missing", "--query", ""),
     "blank query": flags("no images are named", "--query", " "),
@@ -169,6 +207,22 @@ def test_one_sentence(case, place, repri):
     assert "Traceback" not in err
     after = [path for path in sorted(place.rglob("*")) if path not in before and "cache" not in path.parts]
     assert code == 3 or after == []  # no output folder is left
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\n",  # Pillow would start another program
+        b"DDS " + (124).to_bytes(4, "little") + bytes(4) + (1 << 30).to_bytes(4, "little") * 2 + bytes(112),
+        b"<svg xmlns='http://www.w3.org/2000/svg'/>",
+    ],
+)
+def test_only_usual_kinds_of_images_are_decoded(content, place, repri):
+    (place / "query/d.png").write_bytes(content)
+    code, err = repri(*segment(place))
+    assert code == 3, err
+    assert "d.png cannot be read as an image (its content is that of no known kind of image)" in err
+    assert len(list((place / "out/masks").iterdir())) == 3  # the others are done
 
 
 def test_odd_names_do_not_spoil_the_others(place, repri):

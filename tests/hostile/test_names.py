@@ -9,7 +9,7 @@ from repri.data.io.formats import FORMATS, read_annotated, write_annotated
 from repri.runtime.errors import RepriError
 
 CONTROLS = "\n\r\x0b\x0c\x1c\x85\u2028\u2029\x00"
-REFUSED = [*(f"a{control}b" for control in CONTROLS), "\ud800", " ", "", "x" * 300]
+REFUSED = [*(f"a{control}b" for control in CONTROLS), "\ud800", " ", "", "x" * 300, "\u202ecat", "\u200b"]
 KEPT = [
     "a:b",
     "#a",
@@ -25,6 +25,7 @@ KEPT = [
     "𝒳",
     "{fold}",
     "null",
+    "می\u200cخواهم",
 ]
 CANNOT = {"voc": ("a:b", "#a")}
 """Names that a format has no way to say."""

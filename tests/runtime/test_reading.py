@@ -18,7 +18,7 @@ MERGES = "\n".join(
     ("text", "message"),
     [
         ("{", "x.json is not JSON"),
-        ("", "x.json is not JSON"),
+        ("", "x.json is empty"),
         ("[" * 100_000, "x.json nests more than 64 levels"),
         ("[" * (DEPTH + 2) + "]" * (DEPTH + 2), "x.json nests more than 64 levels"),
         ('{"a":' * 100 + "1" + "}" * 100, "x.json nests more than 64 levels"),

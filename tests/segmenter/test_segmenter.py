@@ -176,6 +176,8 @@ def test_names_and_boxes_that_are_wrong(pair, extractor):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
+        ({"scales": 5}, "scales must be factors above 0, got 5"),
+        ({"textures": "a"}, "textures is a weight between 0 and 1, got 'a'"),
         ({"scales": ()}, r"scales must be factors above 0, got \(\)"),
         ({"scales": (0.5, -1)}, r"scales must be factors above 0, got \(0.5, -1\)"),
         ({"refine": True}, "refine is a name such as 'guided' or 'none', got True"),

@@ -1,5 +1,6 @@
 """The server as a whole: nothing that a client sends is a bug, and a load is bounded."""
 
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -116,3 +117,26 @@ def test_under_load_there_are_answers_and_429(small, scenes, capsys):
             f"\nload: {statuses.count(200)} answers, {statuses.count(429)} times 429, p95 {1000 * spent:.0f} ms, "
             f"memory +{1000 * grown:.0f} MB"
         )
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "part"),
+    [
+        ("settings", '{"threshold": NaN}', "threshold"),
+        ("settings", '{"threshold": 1e999}', "threshold"),
+        ("settings", '{"name": "\\udfff"}', "name"),
+        ("settings", "[" * 9999, "the request|body|JSON"),
+        (
+            "images/{image}/annotation",
+            '{"marks": [{"kind": "box", "label": 1, "points": [[NaN, 1], [2, 2]]}]}',
+            "marks.0",
+        ),
+        ("images/{image}/annotation", '{"marks": [{"kind": "region", "label": 1, "counts": "\\ud800"}]}', "marks.0"),
+    ],
+)
+def test_values_that_json_cannot_hold_are_one_sentence(client, path, body, part):
+    """The values are not sent back: an answer could not hold them."""
+    place = f"{client.root}/{path.format(image=client.ids()[0])}"
+    answer = client.http.put(place, content=body, headers={"content-type": "application/json"})
+    assert answer.status_code in (400, 422)
+    assert re.search(part, answer.json()["detail"])

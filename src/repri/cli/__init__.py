@@ -84,6 +84,8 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names of files may hold bytes that are no text
     try:
+        if any("\0" in argument for argument in sys.argv):
+            raise RepriError("an argument holds a null character, which no file name has: leave it out.")
         app([_from_home(argument) for argument in sys.argv[1:]])
     except (RepriError, OSError) as error:
         if os.environ.get("REPRI_DEBUG"):

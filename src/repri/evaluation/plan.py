@@ -96,6 +96,10 @@ def plan_evaluation(settings: EvaluationSettings, progress: Callable[[int, int],
         raise RepriError(f"The shift from {data.name} to {data.test_data} is not known: only coco to pascal is.")
     if data.test_root is not None and not shifted:
         raise RepriError("test_root is the folder of another data set to test on, and none is given: use root.")
+    if data.folds is not None and (not data.folds or len(set(data.folds)) < len(data.folds)):
+        raise RepriError(f"folds must name folds of the data set, each once, got {list(data.folds)}.")
+    if not settings.tasks.shots or len(set(settings.tasks.shots)) < len(settings.tasks.shots):
+        raise RepriError(f"shots must name numbers of support images, each once, got {list(settings.tasks.shots)}.")
     if data.min_pixels < 1:
         raise RepriError(f"min_pixels must be at least 1, got {data.min_pixels}.")
     name, root = (data.test_data, data.test_root or data.root) if shifted else (data.name, data.root)

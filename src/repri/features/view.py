@@ -15,6 +15,7 @@ from torch import Tensor
 
 from repri.inference.labels import IGNORE, nearest_labels
 from repri.runtime.errors import RepriError
+from repri.runtime.limits import check_cost
 
 from .grid import Grid
 from .labels import cell_labels
@@ -25,8 +26,6 @@ Resize = Literal["aspect", "square", "letterbox"]
 """How an image becomes the network's input; :mod:`repri.protocols` explains each."""
 Size = tuple[int, int]
 """Height and width."""
-MOST = 16_384
-"""Largest size in pixels; a larger input would fill the memory."""
 
 
 @dataclass(frozen=True)
@@ -178,8 +177,7 @@ def resized(original: Size, resize: Resize, size: int, multiple: int | None, squ
     step = multiple or (8 if resize == "letterbox" else 1)
     if min(original) < 1 or size < step:
         raise RepriError(f"An image of {original[1]}×{original[0]} pixels cannot be resized to {size} pixels.")
-    if size > MOST:
-        raise RepriError(f"Images cannot be resized to {size} pixels: the size must be at most {MOST}.")
+    check_cost("REPRI_MAX_SIZE", size, "An image for the network")
     longest = max(original)
     if resize == "square":
         sides = [size, size]

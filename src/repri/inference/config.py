@@ -11,6 +11,10 @@ from repri.runtime.errors import RepriError
 __all__ = ["PRESETS", "InferenceConfig"]
 
 
+MOST_STEPS = 100_000
+"""Steps that one inference may have; the presets have at most 300."""
+
+
 @dataclasses.dataclass(frozen=True)
 class InferenceConfig:
     """Everything that decides the result of :func:`repri.inference.infer` besides its tensors.
@@ -83,8 +87,9 @@ class InferenceConfig:
             ok = ok and -1e300 < value < 1e300 and (value > low if open_low else value >= low)
             require(ok, name, f"a finite number {'>' if open_low else '≥'} {low:g}")
 
-        require(_is_count(self.steps), "steps", "an integer ≥ 0")
-        require(_is_count(self.oracle_steps), "oracle_steps", "an integer ≥ 0")
+        for name in ("steps", "oracle_steps"):
+            value = getattr(self, name)
+            require(_is_count(value) and value <= MOST_STEPS, name, f"an integer from 0 to {MOST_STEPS:,}")
         number("lr", 0.0)
         number("temperature", 0.0, open_low=True)
         number("kl_increase", 0.0)

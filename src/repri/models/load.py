@@ -89,6 +89,8 @@ def load_extractor(
     """
     if not isinstance(name, str | Path):
         raise RepriError(f"An extractor has a name, such as 'default' or that of a file, got {type(name).__name__}.")
+    if not str(name).strip():
+        raise RepriError("No extractor is named: give a name, such as 'default', or a file.")
     given = {"weights": weights, "layers": layers, "combine": None if combine == "concat" else combine, **architecture}
     options = {option: value for option, value in given.items() if value is not None}
     options |= {"device": device, "fast": fast, "compile": compile}

@@ -24,11 +24,14 @@ class Limit(NamedTuple):
 
 LIMITS = {
     "REPRI_MAX_PIXELS": Limit(178_956_970, "pixels"),
+    "REPRI_MAX_SUPPORT": Limit(60_000_000, "pixels, as an annotated image"),
+    "REPRI_MAX_SIZE": Limit(4096, "pixels along its long side"),
     "REPRI_MAX_JSON_GB": Limit(6, "GB of memory"),
     "REPRI_MAX_YAML_KB": Limit(200, "KB"),
     "REPRI_MAX_TEXT_MB": Limit(200, "MB"),
     "REPRI_MAX_RUNS": Limit(1_000_000, "runs"),
     "REPRI_MAX_OUTLINE": Limit(20_000_000, "pixels of outline"),
+    "REPRI_MAX_STROKES": Limit(4_000_000_000, "pixels under its strokes"),
     "REPRI_MAX_WEIGHTS_GB": Limit(16, "GB"),
     "REPRI_MAX_DOWNLOAD_GB": Limit(64, "GB"),
 }

@@ -106,10 +106,14 @@ def parse_json(content: str | bytes, where: str) -> Any:
         parsed = json.loads(raw.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise RepriError(f"{where} is not JSON (it is not text in UTF-8)") from None
+    except json.JSONDecodeError as error:
+        raise RepriError(f"{where} is {'empty' if not raw.strip() else f'not JSON ({error})'}") from None
     except RecursionError:
         raise _too_deep(where) from None
-    except (ValueError, MemoryError) as error:
-        raise RepriError(f"{where} is not JSON ({_reason(error)})") from None
+    except ValueError:  # the only other one
+        raise RepriError(f"{where} is not JSON that can be used: a number in it has thousands of digits") from None
+    except MemoryError as error:
+        raise RepriError(f"{where} is not JSON that can be used ({_reason(error)})") from None
     level = [parsed]
     for _ in range(DEPTH + 1):
         level = [item for one in level for item in _inside(one) if isinstance(item, (dict, list))]

@@ -20,7 +20,7 @@ from typing import Any, TypeVar, get_origin, get_type_hints
 
 from .errors import RepriError
 from .reading import adapter, parse_yaml, read_text, short
-from .values import describe, from_text, without_none
+from .values import check_plain, describe, from_text, without_none
 
 __all__ = [
     "as_mapping",
@@ -250,6 +250,10 @@ def _value(field: Field[Any], wanted: Any, value: Any, where: str) -> Any:
             return from_text(inner, str(value))
         except RepriError as error:
             raise RepriError(f"{where} {error}") from None
+    try:
+        check_plain(value)
+    except RepriError as error:
+        raise RepriError(f"{where} {error}") from None
     try:
         return adapter(wanted).validate_python(value)
     except ValidationError as error:

@@ -9,8 +9,10 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from .errors import RepriError
 
-__all__ = ["describe", "from_text", "without_none"]
+__all__ = ["check_plain", "describe", "from_text", "without_none"]
 
+MOST = 2**31 - 1
+"""Largest whole number of a setting."""
 NONE = ("none", "null")
 """Words on the command line that mean None."""
 TRUTH = {"true": True, "yes": True, "false": False, "no": False}
@@ -26,6 +28,26 @@ def without_none(kind: Any) -> Any:
 
 def _is_union(kind: Any) -> bool:
     return get_origin(kind) in (Union, types.UnionType)
+
+
+def check_plain(value: Any) -> None:
+    """Raise an error for a value that no setting may have: a number that no counter holds, or a null character.
+
+    Args:
+        value: The value of a setting.
+
+    Example:
+        >>> check_plain(10**30)
+        Traceback (most recent call last):
+        repri.runtime.errors.RepriError: must lie between -2147483648 and 2147483647, got 1e+30
+    """
+    if isinstance(value, int) and not -MOST - 1 <= value <= MOST:
+        shown = f"{value:.3g}" if abs(value) < 10**300 else "more than 300 digits"
+        raise RepriError(f"must lie between {-MOST - 1} and {MOST}, got {shown}")
+    if isinstance(value, str) and "\0" in value:
+        raise RepriError("must not hold a null character, which no file name has")
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ():
+        check_plain(item)
 
 
 def describe(kind: Any) -> str:
@@ -76,6 +98,8 @@ def from_text(kind: Any, text: str, none: str | None = None) -> Any:
         return None
     try:
         return _converted(wanted, text)
+    except RepriError:
+        raise
     except ValueError:
         raise RepriError(f"must be {describe(kind).replace('null', 'none')}, got {text!r}") from None
 
@@ -90,6 +114,8 @@ def _converted(kind: Any, text: str) -> Any:
         for one in sorted(get_args(kind), key=lambda one: one is str):  # text, which fits everything, is last
             try:
                 return _converted(one, text)
+            except RepriError:
+                raise
             except ValueError:
                 continue
         raise ValueError(text)
@@ -99,6 +125,7 @@ def _converted(kind: Any, text: str) -> Any:
         value = kind(text)
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError(text)
+        check_plain(value)
         return value
     if text not in choices:
         raise ValueError(text)

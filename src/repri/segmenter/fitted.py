@@ -22,6 +22,7 @@ from .experts.textures import Textures
 from .inputs import ImageLike, Known, Proportion, as_image, known_proportion, name_of
 from .look import CLEAN, Look, Seen
 from .result import Segmentation
+from .settings import check_batch
 from .threads import side_by_side
 
 __all__ = ["Fitted"]
@@ -113,8 +114,7 @@ class Fitted:
         Yields:
             One result for each image, in order.
         """
-        if batch < 1:
-            raise RepriError(f"batch must be at least 1, got {batch}.")
+        check_batch(batch)
         known = known_proportion(proportion, self.classes)
         numbered = enumerate(images)
         device = torch.device(getattr(self.look.extractor, "device", "cpu"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -53,7 +54,7 @@ def known_proportion(proportion: Proportion | None, classes: tuple[str, ...]) ->
             raise RepriError(
                 f"proportion must name each of {', '.join(classes)}, got {', '.join(map(str, proportion))}."
             )
-        values = [float(proportion[name]) for name in classes]
+        values = [_fraction(proportion[name]) for name in classes]
     elif isinstance(proportion, (tuple, list)):
         if len(proportion) != 2 or not 0 < proportion[0] <= proportion[1] < 1:
             raise RepriError(f"A range of proportions is (low, high) with 0 < low ≤ high < 1, got {tuple(proportion)}.")
@@ -63,10 +64,18 @@ def known_proportion(proportion: Proportion | None, classes: tuple[str, ...]) ->
     else:
         if len(classes) > 1:
             raise RepriError(f"proportion must name each of {', '.join(classes)}: " + '{"name": 0.1, …}')
-        values = [float(proportion)]
+        values = [_fraction(proportion)]
     if not all(0 < value < 1 for value in values) or sum(values) >= 1:
         raise RepriError(f"A proportion lies between 0 and 1, and their sum is below 1, got {values}.")
     return Known(tuple(values), None)
+
+
+def _fraction(value: Any) -> float:
+    """A proportion as a number, or NaN, which lies nowhere."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return math.nan
 
 
 def as_image(image: ImageLike) -> np.ndarray:
@@ -130,6 +139,8 @@ def _mask_values(mask: Any) -> tuple[np.ndarray, bool]:
     values = values[0] if values.ndim == 3 and values.shape[0] == 1 else values
     if values.ndim != 2 or values.size == 0:
         raise RepriError(f"A mask is an array [H, W], got shape {list(values.shape)}.")
+    if values.dtype.kind not in "buif":
+        raise RepriError(f"A mask holds class ids or numbers in [0, 1], got an array of {values.dtype}.")
     values = values.astype(np.uint8) if values.dtype == bool else values
     return values, bool(values.max() == IGNORE and np.isin(values, (0, IGNORE)).all())
 

@@ -12,6 +12,7 @@ import io
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 from urllib.parse import quote
@@ -21,7 +22,7 @@ from PIL import Image, PngImagePlugin
 
 from repri.data.io.annotations import AnnotatedImage, Annotations, Shape, shapes_of
 from repri.data.io.formats import write_annotated
-from repri.data.io.images import DAMAGED
+from repri.data.io.images import DAMAGED, header_of
 from repri.data.io.masks import read_mask, write_mask
 from repri.runtime.draw import overlay
 from repri.runtime.errors import RepriError
@@ -116,10 +117,12 @@ class Results:
         if self.instances:
             with atomic(self._instances_path(name)) as temporary:
                 Image.fromarray(_numbered(result.instances())).save(temporary)
-        step = max(1, max(result.image.shape) // (16 * THUMBNAIL))  # a large image need not be copied as a whole
+        step = max(1, max(result.image.shape) // (4 * THUMBNAIL))  # a large image need not be copied as a whole
         small = Image.fromarray(np.ascontiguousarray(result.image[::step, ::step]))
         small.thumbnail((THUMBNAIL, THUMBNAIL))
-        marked = Image.fromarray(result.mask).resize(small.size, Image.Resampling.NEAREST)
+        marked = Image.fromarray(np.ascontiguousarray(result.mask[::step, ::step])).resize(
+            small.size, Image.Resampling.NEAREST
+        )
         small = Image.fromarray(_drawn(np.asarray(small), np.asarray(marked)))
         with atomic(self.folder / "thumbnails" / f"{name}.jpg") as temporary:
             small.save(temporary, quality=85)
@@ -160,7 +163,7 @@ class Results:
         error."""
         try:
             check_regular(path)
-            with Image.open(path) as image:
+            with header_of(path) as image:
                 text = image.info.get(FIGURES) if isinstance(image, PngImagePlugin.PngImageFile) else None
                 if text is not None:
                     image.verify()  # the checksums of its parts
@@ -242,7 +245,7 @@ def _numbered(objects: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def _read_numbers(path: Path) -> np.ndarray:
-    with Image.open(path) as image:
+    with header_of(path) as image:
         return np.array(image).astype(np.uint16)
 
 
@@ -263,7 +266,7 @@ def _parts(classes: Sequence[str]) -> dict[str, str]:
     for label in classes:
         plain = "".join("_" if character in '/\\:*?"<>|' else character for character in label)
         plain = plain.encode()[:LONGEST_PART].decode(errors="ignore")
-        choices = (plain, *(f"{plain}-{n}" for n in range(2, len(classes) + 2)))
+        choices = (plain if n == 1 else f"{plain}-{n}" for n in count(1))
         parts[label] = next(choice for choice in choices if choice.casefold() not in taken)
         taken.add(parts[label].casefold())
     return parts

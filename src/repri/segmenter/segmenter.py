@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,6 +18,7 @@ from repri.methods.repri import RePRI
 from repri.models import StitchedExtractor, load_extractor
 from repri.refine import Staged, get_refiner, refine_name
 from repri.runtime.errors import RepriError
+from repri.runtime.reading import short
 
 from .classify import shots_of
 from .experts.blend import Choice
@@ -231,10 +233,9 @@ class Segmenter:
     def _look(self) -> Look:
         extractor = self.feature_extractor
         size = extractor.rule.size if self.size is None else self.size
-        if size < extractor.stride:
-            raise RepriError(f"size must be at least {extractor.stride} pixels, got {size}.")
-        if self.tile is not None and self.tile < 2 * extractor.stride:
-            raise RepriError(f"tile must be at least {2 * extractor.stride} pixels, got {self.tile}.")
+        for name, value, least in (("size", size, extractor.stride), ("tile", self.tile, 2 * extractor.stride)):
+            if value is not None and not (isinstance(value, Integral) and value >= least):
+                raise RepriError(f"{name} must be at least {least} pixels, got {short(value)}.")
         return Look(extractor, size, self.mirror, tuple(self.scales), self.tile)
 
     def _check(self) -> None:
@@ -242,9 +243,13 @@ class Segmenter:
         if not isinstance(self.refine, str):
             raise RepriError(f"refine is a name such as 'guided' or 'none', got {self.refine!r}.")
         get_refiner(self._refine)
-        if not self.scales or not all(0 < scale < 100 for scale in self.scales):
-            raise RepriError(f"scales must be factors above 0, got {tuple(self.scales)}.")
-        if self.textures is not None and not 0 <= self.textures <= 1:
+        try:
+            fit = bool(self.scales) and all(0 < scale < 100 for scale in self.scales)
+        except TypeError:
+            fit = False
+        if not fit:
+            raise RepriError(f"scales must be factors above 0, got {short(self.scales)}.")
+        if self.textures is not None and not (isinstance(self.textures, int | float) and 0 <= self.textures <= 1):
             raise RepriError(f"textures is a weight between 0 and 1, got {self.textures!r}.")
         if self.config is not None and not isinstance(self.config, (str, Mapping, InferenceConfig)):
             raise RepriError(f"config must be a preset's name, an InferenceConfig or changes, got {self.config!r}.")

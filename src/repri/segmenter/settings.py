@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from numbers import Integral
 
 from repri.methods.settings import MethodSettings
 from repri.models.settings import ExtractorSettings
+from repri.runtime.errors import RepriError
+from repri.runtime.reading import short
 
-__all__ = ["LookSettings", "SegmentSettings", "SupportSettings", "WriteSettings"]
+__all__ = ["LookSettings", "SegmentSettings", "SupportSettings", "WriteSettings", "check_batch"]
+
+MOST_AT_ONCE = 10_000
+"""Images that may be worked on at once."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,18 @@ class WriteSettings:
     """Also number the objects: instances/NAME.png, and one annotation for each in coco.json and other exports."""
 
 
+def check_batch(batch: int) -> None:
+    """Raise an error unless some images, but not any number of them, are worked on at once.
+
+    Example:
+        >>> check_batch(0)
+        Traceback (most recent call last):
+        repri.runtime.errors.RepriError: batch must lie between 1 and 10000, got 0.
+    """
+    if not isinstance(batch, Integral) or not 1 <= batch <= MOST_AT_ONCE:
+        raise RepriError(f"batch must lie between 1 and {MOST_AT_ONCE}, got {short(batch)}.")
+
+
 @dataclass(frozen=True)
 class SegmentSettings:
     """Everything that decides the masks."""
@@ -79,3 +97,6 @@ class SegmentSettings:
     batch: int = 8
     """Number of images that are worked on at once."""
     write: WriteSettings = field(default_factory=WriteSettings)
+
+    def __post_init__(self) -> None:
+        check_batch(self.batch)

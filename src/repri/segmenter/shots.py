@@ -12,6 +12,7 @@ from repri.data.io.annotations import BACKGROUND, AnnotatedImage, Annotations, S
 from repri.data.io.formats import read_annotated
 from repri.data.io.images import read_image
 from repri.runtime.errors import RepriError
+from repri.runtime.limits import check_cost
 
 from .inputs import check_names
 from .segmenter import Segmenter
@@ -58,6 +59,8 @@ def read_support(
     used = tuple(name for name in names if any(shape.label == name for item in shown for shape in item.shapes))
     if not used:
         raise RepriError(f"{path}: no object is marked in any image.")
+    for item in shown:
+        check_cost("REPRI_MAX_SUPPORT", item.height * item.width, str(item.image))
     if len(used) == 1:
         maps = [item.support(used[0]) for item in shown]
     else:

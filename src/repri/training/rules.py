@@ -28,6 +28,8 @@ AT_LEAST_ONE = (
     "validation.selection_tasks",
     "data.min_pixels",
 )
+AT_MOST = {"head.width": 16_384, "head.kernel": 31, "head.upsample": 64, "optimiser.batch": 1_000_000}
+"""Numbers beyond these ask for more memory than there is."""
 AT_LEAST_ONE_OR_NONE = ("data.images", "validation.images", "data.size", "teacher.size")
 NOT_NEGATIVE = (
     "optimiser.lr",
@@ -74,6 +76,9 @@ def _check_ranges(settings: TrainSettings) -> None:
         value = attrgetter(name)(settings)
         if not (value is None and name in AT_LEAST_ONE_OR_NONE) and value < 1:
             raise RepriError(f"{name} must be at least 1, got {value}.")
+    for name, most in AT_MOST.items():
+        if attrgetter(name)(settings) > most:
+            raise RepriError(f"{name} must be at most {most:,}, got {attrgetter(name)(settings):,}.")
     for name in NOT_NEGATIVE:
         if not 0 <= (value := attrgetter(name)(settings)) < float("inf"):
             raise RepriError(f"{name} must be a number ≥ 0, got {value}.")

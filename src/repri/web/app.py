@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
@@ -66,6 +67,7 @@ def build_app(known: Projects, host: str = "127.0.0.1", token: str | None = None
     for router in (projects.router, images.router, results.router):
         app.include_router(router)
     app.add_exception_handler(RepriError, _mistake)
+    app.add_exception_handler(RequestValidationError, _unfit)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _bug)
     app.mount("/", StaticFiles(directory=PAGE, html=True), name="page")
@@ -76,7 +78,20 @@ def _mistake(request: Request, error: Any) -> JSONResponse:
     """One sentence, with the status that suits it."""
     status = error.status if isinstance(error, Refused) else 422
     headers = {"retry-after": "1"} if status == 429 else None
-    return JSONResponse({"detail": str(error)}, status, headers)
+    return JSONResponse({"detail": _text(error)}, status, headers)
+
+
+def _unfit(request: Request, error: Any) -> JSONResponse:
+    """A body or an address whose values do not fit; the values themselves may be of any kind, so they are not sent."""
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"] if part != "body")[:200]
+    message = str(first["msg"]).removeprefix("Value error, ").removeprefix("Input ")
+    return JSONResponse({"detail": _text(f"{place or 'the request'}: {message[:300]}")}, 422)
+
+
+def _text(sentence: object) -> str:
+    """A sentence that can be sent: names of files may hold bytes that are no text."""
+    return str(sentence).encode("utf-8", "backslashreplace").decode()
 
 
 def _http(request: Request, error: Any) -> JSONResponse:
@@ -84,7 +99,7 @@ def _http(request: Request, error: Any) -> JSONResponse:
     cause = error.__cause__ or error.__context__
     if isinstance(cause, Refused):
         return _mistake(request, cause)
-    return JSONResponse({"detail": str(error.detail)}, error.status_code, error.headers)
+    return JSONResponse({"detail": _text(error.detail)}, error.status_code, error.headers)
 
 
 def _bug(request: Request, error: Exception) -> JSONResponse:

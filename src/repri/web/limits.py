@@ -19,6 +19,8 @@ class Limits:
     """Bytes of one image."""
     pixels: int = 50_000_000
     """Pixels of one image."""
+    side: int = 65_500
+    """Pixels of the longest side, which browsers can show."""
     images: int = 20_000
     """Images of a project."""
     unpacked: int = 1_000_000_000

@@ -20,6 +20,7 @@ from repri.data.io.images import IMAGE_SUFFIXES, read_image, upright_size
 from repri.data.io.masks import read_mask, write_mask
 from repri.runtime.errors import RepriError
 from repri.runtime.files import atomic
+from repri.runtime.reading import read_json
 
 from .limits import Limits, Refused
 from .marks import Annotation
@@ -148,7 +149,11 @@ class Project:
             part.write_bytes(content)
             try:
                 suffix = _suffix(part, shown)
-                read_image(part, self.limits.pixels)
+                sides = read_image(part, self.limits.pixels).shape[:2]
+                if max(sides) > self.limits.side:
+                    raise Refused(
+                        413, f"{shown} has a side of {max(sides):,} pixels, the limit is {self.limits.side:,}."
+                    )
                 path = part.rename(part.with_suffix(suffix))
             except RepriError as error:
                 part.unlink(missing_ok=True)
@@ -276,7 +281,7 @@ class Project:
             if path.stem not in self.images or not self._own_file(path):
                 continue
             try:
-                content = json.loads(path.read_bytes())
+                content = read_json(path)
                 content.pop("image", None)
                 annotations[path.stem] = Annotation.model_validate(content)
             except (ValidationError, ValueError, AttributeError, OSError) as error:

@@ -48,6 +48,8 @@ def run(
     Returns:
         How quickly strokes were answered, if there were any.
     """
+    if not host.strip() or "\0" in host:
+        raise RepriError("--host names no address: give 127.0.0.1 for this machine alone, or 0.0.0.0 for the network.")
     try:
         import fastapi  # noqa: F401
         import python_multipart  # noqa: F401
@@ -100,9 +102,10 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listening.bind((host, port))
         listening.listen(128)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # no address at all is a ValueError
         listening.close()
+        why = getattr(error, "strerror", None) or "this is no address"
         raise RepriError(
-            f"The server cannot listen on {host}:{port} ({error.strerror or error}): choose another --port."
+            f"The server cannot listen on {host[:100]}:{port} ({why}): choose another --port, or another --host."
         ) from None
     return listening

@@ -75,7 +75,7 @@ def test_sizes_must_agree():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"x", "x.npy cannot be read as an image"),
+        (b"x", "x.npy is damaged or holds no array of numbers"),
         (np.zeros((3, 3)), r"whole-number array \[H, W\], found float64"),
         (np.zeros((3, 3, 2), np.uint8), r"whole-number array \[H, W\], found uint8 \(3, 3, 2\)"),
         (np.array([[0, 70000]]), "class ids must lie in 0…65535, found 0…70000"),

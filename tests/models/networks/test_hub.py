@@ -125,3 +125,23 @@ def test_blocks_that_no_stage_needs_are_not_run(tmp_path):
 def test_a_folder_without_a_model(tmp_path):
     with pytest.raises(RepriError, match=r"nothing is no folder with a config\.json"):
         load_extractor(f"hub:{tmp_path}/nothing")
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "[1]",
+        "[" * 5000,
+        '{"model_type": 5}',
+        '{"model_type": "dinov2", "hidden_size": "x"}',
+        '{"model_type": "dinov2", "hidden_size": -5}',
+        '{"model_type": "x", "auto_map": {"AutoConfig": "evil.Config"}}',
+    ],
+)
+def test_a_config_of_something_else_is_one_sentence(tmp_path, config):
+    (tmp_path / "config.json").write_text(config)
+    (tmp_path / "model.safetensors").write_bytes(b"\2\0\0\0\0\0\0\0{}")
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'run')!r}, 'w')\n")
+    with pytest.raises(RepriError, match=r"cannot be loaded|no backbone"):
+        load_extractor(f"hub:{tmp_path}")
+    assert not (tmp_path / "run").exists()  # no code of the folder runs

@@ -6,6 +6,7 @@ the soft mask of one class that inference takes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +16,11 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from repri.runtime.errors import RepriError
+from repri.runtime.limits import check_cost
 
 from .classes import number_classes
 from .images import check_pixels
-from .masks import IGNORE, mask_type
+from .masks import IGNORE, ids_in, mask_type
 from .outlines import Points, check_outline
 
 __all__ = [
@@ -66,25 +68,62 @@ class Shape:
         """
         if self.mask is not None:
             return self.mask()
-        canvas = Image.new("1", (width, height))
-        pen = ImageDraw.Draw(canvas)
-        if self.kind == "box":
-            left, top, right, bottom = self.box()
-            if right > 0 and bottom > 0:
-                pen.rectangle((left, top, max(left, right - 1), max(top, bottom - 1)), fill=1)
-        elif self.kind == "scribble" and self.points:
-            stroke = max(1, round(self.width))
-            pen.line(self.points, fill=1, width=stroke, joint="curve")
-            for x, y in self.points:
-                pen.ellipse((x - stroke / 2, y - stroke / 2, x + stroke / 2, y + stroke / 2), fill=1)
-        elif len(self.points) > 2:
-            pen.polygon(self.points, fill=1, outline=1)
-        return np.array(canvas)
+        rows, columns, inside = self.patch(height, width)
+        region = np.zeros((height, width), bool)
+        region[rows, columns] = inside
+        return region
+
+    def patch(self, height: int, width: int) -> tuple[slice, slice, np.ndarray]:
+        """Draw the shape on the part of the image around it, because images may be large and shapes many.
+
+        Args:
+            height: Height of the image.
+            width: Width of the image.
+
+        Returns:
+            The rows and columns of the part, and bool [h, w]: the pixels in it that the shape covers.
+        """
+        if self.mask is not None:
+            return slice(0, height), slice(0, width), self.mask()
+        rows, columns = self._around(height, width)
+        canvas = Image.new("1", (columns.stop - columns.start, rows.stop - rows.start))
+        points = tuple((x - columns.start, y - rows.start) for x, y in self.points)
+        _draw(ImageDraw.Draw(canvas), self.kind, points, max(1, round(self.width)))
+        return rows, columns, np.array(canvas)
+
+    def _around(self, height: int, width: int) -> tuple[slice, slice]:
+        """Rows and columns around the points; they have at least one pixel."""
+        if not self.points:
+            return slice(0, 1), slice(0, 1)
+        reach = 2 + (round(self.width) if self.kind == "scribble" else 0)
+        sides = []
+        for values, side in zip(list(zip(*self.points, strict=True))[::-1], (height, width), strict=True):
+            first = min(max(0, math.floor(min(values)) - reach), side - 1)
+            sides.append(slice(first, min(max(first + 1, math.ceil(max(values)) + reach + 1), side)))
+        return sides[0], sides[1]
 
     def box(self) -> tuple[float, float, float, float]:
         """Return left, top, right and bottom of a box, whichever corners were drawn."""
-        (left, right), (top, bottom) = (sorted(values) for values in zip(*self.points, strict=True))
-        return left, top, right, bottom
+        return _box(self.points)
+
+
+def _box(points: Points) -> tuple[float, float, float, float]:
+    (left, right), (top, bottom) = (sorted(values) for values in zip(*points, strict=True))
+    return left, top, right, bottom
+
+
+def _draw(pen: ImageDraw.ImageDraw, kind: str, points: Points, stroke: int) -> None:
+    """Draw a shape with a pen."""
+    if kind == "box":
+        left, top, right, bottom = _box(points)
+        if right > 0 and bottom > 0:
+            pen.rectangle((left, top, max(left, right - 1), max(top, bottom - 1)), fill=1)
+    elif kind == "scribble" and points:
+        pen.line(points, fill=1, width=stroke, joint="curve")
+        for x, y in points:
+            pen.ellipse((x - stroke / 2, y - stroke / 2, x + stroke / 2, y + stroke / 2), fill=1)
+    elif len(points) > 2:
+        pen.polygon(points, fill=1, outline=1)
 
 
 @dataclass(frozen=True)
@@ -104,6 +143,8 @@ class AnnotatedImage:
                 check_outline(shape.points, self.height, self.width)
             if not 0 <= shape.width <= 2 * max(self.height, self.width) + 100:
                 raise RepriError(f"a stroke of {shape.label!r} is {shape.width:g} pixels wide")
+        strokes = sum(len(s.points) * max(1.0, s.width) ** 2 for s in self.shapes if s.kind == "scribble")
+        check_cost("REPRI_MAX_STROKES", strokes, str(self.image))
 
     def ids(self, classes: Mapping[str, int]) -> np.ndarray:
         """Draw the shapes as a mask of class ids.
@@ -116,7 +157,8 @@ class AnnotatedImage:
         """
         out = np.full((self.height, self.width), self._rest(), mask_type(max(classes.values(), default=0)))
         for shape in self.shapes:
-            out[shape.region(self.height, self.width)] = _id(shape.label, classes)
+            rows, columns, inside = shape.patch(self.height, self.width)
+            out[rows, columns][inside] = _id(shape.label, classes)
         return out
 
     def support(self, label: str) -> np.ndarray:
@@ -156,7 +198,8 @@ class AnnotatedImage:
         owner = np.full((self.height, self.width), -1, np.int32)
         for i, shape in enumerate(self.shapes):
             if shape.kind != "box":
-                owner[shape.region(self.height, self.width)] = i
+                rows, columns, inside = shape.patch(self.height, self.width)
+                owner[rows, columns][inside] = i
         shapes = []
         for i, shape in enumerate(self.shapes):
             if shape.label in BACKGROUND:
@@ -252,7 +295,7 @@ def shapes_of(
     """
     load = again or (lambda: mask)
     shapes = []
-    for id in np.unique(mask).tolist():
+    for id in ids_in(mask):
         if id != 0:
             name = IGNORE_LABEL if id == IGNORE else names.get(id)
             if name is None:

@@ -42,8 +42,9 @@ COCO_NAMES = {
 def class_name(text: str) -> str:
     """Check the name of a class; this is the one rule for all formats, in and out.
 
-    Blanks around a name do not count. A name has at least one other character, and no line breaks or other control
-    characters, because files have one name on each line.
+    Blanks around a name do not count. A name has at least one character that is seen. It has no line breaks or other
+    control characters, because files have one name on each line, and none that turn the direction of the text, because
+    such a name is read as another one.
 
     Args:
         text: The name as somebody wrote it.
@@ -63,6 +64,10 @@ def class_name(text: str) -> str:
         raise RepriError(f"{short(text)} cannot be the name of a class: it is empty")
     if any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in name):
         raise RepriError(f"{short(name)} cannot be the name of a class: it holds a control character")
+    if TURNS & set(name):
+        raise RepriError(f"{name!a} cannot be the name of a class: it holds a character that turns the text around")
+    if all(unicodedata.category(character) in ("Cf", "Zs", "Mn") for character in name):
+        raise RepriError(f"{name!a} cannot be the name of a class: nothing of it can be seen")
     if len(name) > LONGEST_NAME:
         raise RepriError(f"{short(name)} cannot be the name of a class: it has more than {LONGEST_NAME} characters")
     return name
@@ -70,6 +75,10 @@ def class_name(text: str) -> str:
 
 LONGEST_NAME = 200
 """Characters of a class name."""
+TURNS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Characters that change the direction in which a text is read, whatever its script."""
+LAST_ID = 65535
+"""Largest class id that a mask can hold."""
 
 
 def number_classes(names: Sequence[str]) -> dict[int, str]:
@@ -89,6 +98,8 @@ def number_classes(names: Sequence[str]) -> dict[int, str]:
         >>> list(number_classes(["x"] * 256))[253:]
         [254, 256, 257]
     """
+    if len(names) >= LAST_ID:
+        raise RepriError(f"there are {len(names):,} classes, and masks can hold {LAST_ID - 1:,}: use fewer of them")
     return {number if number < 255 else number + 1: name for number, name in enumerate(names, 1)}
 
 

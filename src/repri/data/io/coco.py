@@ -145,7 +145,10 @@ def _image(entry: ImageEntry, objects: tuple[dict[str, Any], ...]) -> CocoImage:
     height, width = entry["height"], entry["width"]
     if not isinstance(file, str) or not file or not all(type(side) is int and side > 0 for side in (height, width)):
         size = f"{short(width)}×{short(height)}"
-        raise RepriError(f"image {short(entry['id'])} has the file {short(file)} and the size {size}")
+        raise RepriError(
+            f"image {short(entry['id'])} has the file {short(file)} and the size {size}: "
+            "it must have a file name, and whole numbers above 0"
+        )
     check_pixels(height, width, f"image {short(entry['id'])}")
     return CocoImage(file, height, width, objects)
 
@@ -249,8 +252,8 @@ def _outlined(segmentation: list[Any], height: int, width: int) -> Any:
 
     try:
         polygons = [[float(value) for value in polygon] for polygon in segmentation]
-    except (TypeError, ValueError, OverflowError) as error:
-        raise RepriError(f"a segmentation is neither polygons nor RLE ({error})") from None
+    except (TypeError, ValueError, OverflowError):
+        raise RepriError(f"a segmentation is neither polygons nor RLE: {POLYGONS}, got {short(segmentation)}") from None
     polygons = [polygon for polygon in polygons if len(polygon) >= 6]
     for polygon in polygons:
         if len(polygon) % 2:
@@ -264,8 +267,10 @@ def _checked_runs(segmentation: Any, height: int, width: int) -> list[int]:
     try:
         counts, size = segmentation["counts"], list(segmentation["size"])
         runs = counts if isinstance(counts, list) else _runs(counts)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise RepriError(f"a segmentation is neither polygons nor RLE ({error})") from None
+    except RepriError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError):
+        raise RepriError(f"a segmentation is neither polygons nor RLE: {RLE}, got {short(segmentation)}") from None
     if size != [height, width]:
         its = "×".join(short(side) for side in size[1::-1])
         raise RepriError(f"its RLE is of a {its} image, this one is {width}×{height}")
@@ -274,6 +279,8 @@ def _checked_runs(segmentation: Any, height: int, width: int) -> list[int]:
     return runs
 
 
+POLYGONS = "polygons are lists of numbers x, y, x, y, …"
+RLE = "RLE has a size and counts"
 MOST_BITS = 60
 """Bits of a run length; an image has fewer pixels than they can count."""
 

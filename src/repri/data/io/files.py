@@ -41,7 +41,8 @@ def read_json(path: Path) -> dict | list:
         raise RepriError(f"cannot read {path}: {error.strerror}") from None
     content = _parse(path, stat.st_size, stat.st_mtime_ns)
     if not isinstance(content, (dict, list)):
-        raise RepriError(f"{path} is not an annotation file: it holds a single {type(content).__name__}")
+        what = "nothing" if content is None else "one text" if isinstance(content, str) else "one value"
+        raise RepriError(f"{path} is not an annotation file: it holds {what} instead of a list or a mapping")
     return content
 
 

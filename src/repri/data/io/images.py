@@ -5,24 +5,30 @@ An image is an array [H, W, 3] uint8 in RGB, turned as its EXIF orientation says
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 import warnings
 import zlib
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from repri.runtime.errors import RepriError
 from repri.runtime.limits import LIMITS, limit
+from repri.runtime.memory import return_memory
 from repri.runtime.reading import check_regular, short
 
 __all__ = [
     "IMAGE_SUFFIXES",
     "MAX_PIXELS",
     "check_pixels",
+    "header_of",
     "list_images",
     "open_content",
     "open_image",
@@ -45,11 +51,13 @@ DAMAGED = (
     OverflowError,
     ZeroDivisionError,
     MemoryError,
-    RecursionError,
+    RuntimeError,
     struct.error,
     zlib.error,
 )
 """What Pillow's decoders raise for damaged files."""
+KINDS = ("JPEG", "MPO", "PNG", "WEBP", "BMP", "DIB", "TIFF", "GIF", "PPM", "JPEG2000", "AVIF")
+"""Pillow's decoders that are used. Others are rare, and one of them starts another program (EPS)."""
 LARGE, ROWS = 1 << 24, 1024
 """Pixels above which an image is converted in strips, and the rows of a strip."""
 ORIENTATION = 0x0112
@@ -63,14 +71,19 @@ def read_image(path: Path | str, max_pixels: int | None = None) -> np.ndarray:
     """Read an image file.
 
     Args:
-        path: The file, in any format that Pillow reads.
+        path: The file, of one of the :data:`KINDS`, which its content tells.
         max_pixels: Images with more pixels are refused before they are decoded; default: REPRI_MAX_PIXELS, or
             :data:`MAX_PIXELS`.
 
     Returns:
         [H, W, 3] uint8, RGB, upright.
     """
-    return to_rgb(open_image(Path(path).expanduser(), max_pixels))
+    image = open_image(Path(path).expanduser(), max_pixels)
+    pixels, turn = _as_stored(image), _orientation(image)
+    if image.width * image.height > LARGE:
+        del image
+        return_memory()
+    return _turned(pixels, turn)
 
 
 def list_images(folder: Path) -> list[Path]:
@@ -103,25 +116,69 @@ def to_rgb(image: Image.Image) -> np.ndarray:
         >>> to_rgb(Image.new("L", (4, 2), 7)).shape
         (2, 4, 3)
     """
-    image = upright(image)
-    if image.mode.startswith("I") or image.mode == "F":
-        image = Image.fromarray(_eight_bits(np.asarray(image)))
+    return _turned(_as_stored(image), _orientation(image))
+
+
+def _turned(pixels: np.ndarray, orientation: int) -> np.ndarray:
+    """[H, W, 3] turned as an EXIF orientation says."""
+    if orientation in (5, 6, 7, 8):
+        pixels = pixels.swapaxes(0, 1)
+    if orientation in (3, 4, 7, 8):
+        pixels = pixels[::-1]
+    if orientation in (2, 3, 6, 7):
+        pixels = pixels[:, ::-1]
+    return np.ascontiguousarray(pixels)
+
+
+def _as_stored(image: Image.Image) -> np.ndarray:
+    """[H, W, 3] uint8 as the image is stored, not turned."""
+    levels = _levels(image) if image.mode.startswith("I") or image.mode == "F" else None
+    if image.width * image.height <= LARGE:
+        return _rgb(image, levels)
+    pixels = np.empty((image.height, image.width, 3), np.uint8)
+    for top, strip in _strips(image):
+        pixels[top : top + strip.height] = _rgb(strip, levels)
+    return pixels
+
+
+def _strips(image: Image.Image) -> Iterator[tuple[int, Image.Image]]:
+    """The first row of each strip, and the strip: Pillow takes four bytes for each pixel, and so does each step."""
+    rows = max(1, min(ROWS, LARGE // image.width))
+    for top in range(0, image.height, rows):
+        yield top, image.crop((0, top, image.width, min(top + rows, image.height)))
+
+
+def _rgb(image: Image.Image, levels: tuple[float, float] | None) -> np.ndarray:
+    """[H, W, 3] uint8 of an upright image; ``levels``: the grey levels that become black and white."""
+    if levels is not None:
+        image = Image.fromarray(_eight_bits(np.asarray(image), *levels))
     if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
         image = image.convert("RGBA")
         white = Image.new("RGBA", image.size, (255, 255, 255, 255))
         image = Image.alpha_composite(white, image)
-    if image.width * image.height <= LARGE:
-        return np.array(image if image.mode == "RGB" else image.convert("RGB"))
-    pixels = np.empty((image.height, image.width, 3), np.uint8)  # in strips: Pillow takes four bytes for each pixel
-    for top in range(0, image.height, ROWS):
-        strip = image.crop((0, top, image.width, min(top + ROWS, image.height)))
-        pixels[top : top + ROWS] = strip if strip.mode == "RGB" else strip.convert("RGB")
-    return pixels
+    return np.array(image if image.mode == "RGB" else image.convert("RGB"))
 
 
 def upright(image: Image.Image) -> Image.Image:
     """Turn an image as its EXIF orientation says; an image that is upright already is not copied."""
     return ImageOps.exif_transpose(image) if _orientation(image) != 1 else image
+
+
+@contextmanager
+def header_of(path: Path) -> Generator[Image.Image]:
+    """Open an image file without decoding it, and without Pillow's warning about large ones: ours is the limit."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        image = Image.open(path, formats=_decoders())
+    with image:
+        yield image
+
+
+@cache
+def _decoders() -> tuple[str, ...]:
+    """Those of :data:`KINDS` that this Pillow has."""
+    Image.init()
+    return tuple(kind for kind in KINDS if kind in Image.OPEN)
 
 
 def upright_size(path: Path) -> tuple[int, int]:
@@ -136,11 +193,9 @@ def upright_size(path: Path) -> tuple[int, int]:
     check_regular(path)
     _most_pixels()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            with Image.open(path) as image:
-                width, height = image.size
-                turned = _orientation(image) in (5, 6, 7, 8)
+        with header_of(path) as image:
+            width, height = image.size
+            turned = _orientation(image) in (5, 6, 7, 8)
     except (Image.DecompressionBombError, *DAMAGED) as error:
         raise unreadable(path, error) from None
     return (width, height) if turned else (height, width)
@@ -154,14 +209,22 @@ def _orientation(image: Image.Image) -> int:
         return 1
 
 
-def _eight_bits(values: np.ndarray) -> np.ndarray:
-    """Scale deep or floating-point grey levels to 0…255."""
+def _levels(image: Image.Image) -> tuple[float, float]:
+    """The deep or floating-point grey levels that become black and white."""
+    low, high = math.inf, -math.inf
+    for _, strip in _strips(image):
+        values = np.asarray(strip)
+        values = np.nan_to_num(values, posinf=0, neginf=0) if image.mode == "F" else values
+        low, high = min(low, float(values.min())), max(high, float(values.max()))
+    if image.mode == "F":
+        return (0.0, 1.0) if low >= 0 and high <= 1 else (low, max(high, low + 1e-12))
+    return 0.0, next(2.0**bits - 1 for bits in (8, 10, 12, 14, 16, 32) if high <= 2**bits - 1)
+
+
+def _eight_bits(values: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Scale grey levels to 0…255."""
     if values.dtype.kind == "f":
         values = np.nan_to_num(values, posinf=0, neginf=0)
-        low, high = float(values.min()), float(values.max())
-        low, high = (0.0, 1.0) if low >= 0 and high <= 1 else (low, max(high, low + 1e-12))
-    else:
-        low, high = 0, next(top for bits in (8, 10, 12, 14, 16, 32) if values.max() <= (top := 2**bits - 1))
     scaled = (values.astype(np.float64) - low) * (255 / (high - low))
     return scaled.clip(0, 255).round().astype(np.uint8)
 
@@ -197,7 +260,7 @@ def open_content(source: Path | BinaryIO, name: object, max_pixels: int | None =
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the limit below decides
-            image = Image.open(source)
+            image = Image.open(source, formats=_decoders())
         width, height = image.size
         if width * height <= most:
             with image:
@@ -210,7 +273,7 @@ def open_content(source: Path | BinaryIO, name: object, max_pixels: int | None =
     except DAMAGED as error:
         if isinstance(source, Path):
             raise unreadable(source, error) from None
-        raise RepriError(f"{name} cannot be read as an image ({str(error) or type(error).__name__})") from None
+        raise RepriError(f"{name} cannot be read as an image ({_why(error)})") from None
     raise _too_large(name, f"{width}×{height} pixels", most)
 
 
@@ -272,5 +335,11 @@ def unreadable(path: Path, error: Exception) -> RepriError:
         return RepriError(f"{path} cannot be read: {problem.strerror}")
     if size == 0:
         return RepriError(f"{path} is empty (0 bytes): get it again")
-    reason = str(error).split(str(path))[0].rstrip(" '\"") or type(error).__name__
-    return RepriError(f"{path} cannot be read as an image ({reason}): get it again or leave it out")
+    return RepriError(f"{path} cannot be read as an image ({_why(error, path)}): get it again or leave it out")
+
+
+def _why(error: Exception, path: Path | None = None) -> str:
+    """What a library says about a file, without the name that the file has there."""
+    if isinstance(error, UnidentifiedImageError):
+        return "its content is that of no known kind of image"
+    return str(error).split(str(path) if path else "<_io")[0].rstrip(" '\"") or type(error).__name__

@@ -21,7 +21,7 @@ from repri.runtime.errors import RepriError
 from repri.runtime.files import atomic
 from repri.runtime.reading import check_regular
 
-from .images import check_pixels, open_image, unreadable, upright
+from .images import check_pixels, header_of, open_image, unreadable, upright
 
 __all__ = [
     "IGNORE",
@@ -29,6 +29,7 @@ __all__ = [
     "MASK_SUFFIXES",
     "MaskKind",
     "check_same_size",
+    "ids_in",
     "is_mask",
     "is_two_level",
     "mask_type",
@@ -93,7 +94,7 @@ def write_mask(mask: np.ndarray, path: Path, notes: Mapping[str, str] | None = N
     """
     if mask.size and not 0 <= mask.min() <= mask.max() <= 65535:
         raise RepriError(f"{path}: class ids must lie in 0…65535, got {mask.min()}…{mask.max()}")
-    mask = mask.astype(mask_type(mask.max(initial=0)))
+    mask = mask.astype(mask_type(mask.max(initial=0)), copy=False)
     texts = PngImagePlugin.PngInfo()
     for key, text in (notes or {}).items():
         texts.add_text(key, text)
@@ -123,6 +124,27 @@ def mask_type(largest: int) -> type[np.uint8] | type[np.uint16]:
     return np.uint8 if largest <= 255 else np.uint16
 
 
+def ids_in(mask: np.ndarray) -> list[int]:
+    """List the ids that occur in a mask, sorted; a large mask is not sorted for it.
+
+    Args:
+        mask: Class ids [H, W].
+
+    Returns:
+        The ids.
+
+    Example:
+        >>> ids_in(np.array([[0, 7], [7, 255]], np.uint8))
+        [0, 7, 255]
+    """
+    if mask.dtype not in (np.uint8, np.uint16):
+        return np.unique(mask).tolist()
+    seen = np.zeros(np.iinfo(mask.dtype).max + 1, bool)
+    for row in mask:
+        seen[row] = True
+    return np.flatnonzero(seen).tolist()
+
+
 def is_mask(path: Path) -> bool:
     """Tell whether a file is named as a mask is; hidden files are not."""
     return path.suffix.lower() in MASK_SUFFIXES and not path.name.startswith(".")
@@ -138,11 +160,11 @@ def is_two_level(path: Path, values: np.ndarray) -> bool:
     Returns:
         Whether 255 may mean an object.
     """
-    if values.ndim != 2 or values.max(initial=0) != 255 or not np.isin(values, (0, 255)).all():
+    if values.ndim != 2 or values.max(initial=0) != 255 or not set(ids_in(values)) <= {0, 255}:
         return False
     if path.suffix == ".npy":
         return True
-    with Image.open(path) as image:
+    with header_of(path) as image:
         return image.mode != "P"
 
 
@@ -185,11 +207,14 @@ def _read_npy(path: Path) -> np.ndarray:
     """Read the whole numbers [H, W] of a .npy file."""
     check_regular(path)
     try:
-        values = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError, TypeError, LookupError, SyntaxError, OverflowError, MemoryError) as error:
+        with np.errstate(all="ignore"):  # sizes in its header that no number can hold
+            values = np.load(path, mmap_mode="r", allow_pickle=False)
+    except OSError as error:
         raise unreadable(path, error) from None
-    except (RecursionError, tokenize.TokenError, zipfile.BadZipFile) as error:
-        raise unreadable(path, error) from None
+    except (ValueError, EOFError, TypeError, LookupError, SyntaxError, OverflowError, MemoryError, RecursionError):
+        raise _no_array(path) from None
+    except (tokenize.TokenError, zipfile.BadZipFile):
+        raise _no_array(path) from None
     if not isinstance(values, np.ndarray):
         values.close()
         raise RepriError(f"{path} holds several arrays: save the mask alone with numpy.save")
@@ -198,6 +223,12 @@ def _read_npy(path: Path) -> np.ndarray:
         raise RepriError(f"{path}: a mask must be a whole-number array [H, W], found {values.dtype} {values.shape}")
     check_pixels(*values.shape, str(path))
     return np.array(values)
+
+
+def _no_array(path: Path) -> RepriError:
+    if path.stat().st_size == 0:
+        return RepriError(f"{path} is empty (0 bytes): get it again")
+    return RepriError(f"{path} is damaged or holds no array of numbers: save the mask again with numpy.save")
 
 
 def _ids_of_colours(path: Path, rgb: np.ndarray, colours: Mapping[tuple[int, int, int], int] | None) -> np.ndarray:

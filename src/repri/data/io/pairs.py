@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
-
-import numpy as np
 
 from repri.runtime.errors import RepriError
 from repri.runtime.parallel import parallel
@@ -14,12 +13,16 @@ from repri.runtime.parallel import parallel
 from .classes import class_name, number_classes
 from .files import read_lines
 from .images import list_images
-from .masks import IGNORE, MaskKind, is_mask, is_two_level, read_mask
+from .masks import IGNORE, MaskKind, ids_in, is_mask, is_two_level, read_mask
 
 __all__ = ["ImageFolder", "Pair", "pair_files", "read_image_folder"]
 
 MOST_UNNAMED = 64
 """Masks with more different values than this hold grey levels rather than ids, unless the classes are named."""
+
+
+MANY = 1000
+"""Names above which the one that occurs twice is not looked for."""
 
 
 class Pair(NamedTuple):
@@ -76,10 +79,10 @@ def read_image_folder(root: Path) -> ImageFolder:
     pairs = pair_files(root / "images", root / "masks")
     kind = _kind_of([pair.mask for pair in pairs if pair.mask.is_file()])
     names = root / "classes.txt"
-    if names.is_file():
+    if os.path.lexists(names):  # a folder or a pipe of this name is told, not passed over
         classes = _named(names)
     else:
-        ids = {id for pair in pairs for id in np.unique(read_mask(pair.mask, kind)).tolist()}
+        ids = {id for pair in pairs for id in ids_in(read_mask(pair.mask, kind))}
         classes = {id: f"class {id}" for id in sorted(ids - {0, IGNORE})}
         if len(classes) > MOST_UNNAMED:
             raise RepriError(
@@ -100,7 +103,9 @@ def _named(path: Path) -> dict[int, str]:
         except RepriError as error:
             raise RepriError(f"{path}, line {number}: {error}") from None
     if not names or len(set(names)) < len(names):
-        raise RepriError(f"{path} must name the classes, each once, one on each line")
+        twice = next((name for name in names if names.count(name) > 1), None) if len(names) < MANY else None
+        why = "is empty" if not names else "names a class twice" if twice is None else f"names {twice!r} twice"
+        raise RepriError(f"{path} {why}: it must name the classes, each once, one on each line")
     return number_classes(names)
 
 

@@ -37,7 +37,9 @@ def find_queries(text: str) -> dict[str, Path]:
             f"{path} holds no images ({', '.join(IMAGE_SUFFIXES)})",
         )
     if path.is_file() and path.suffix.lower() == ".txt":
-        lines = (line.strip() for line in read_lines(path))
+        lines = [line.strip() for line in read_lines(path)]
+        if any("\0" in line for line in lines):
+            raise RepriError(f"{path} holds a null character, which no file name has: write one path on each line")
         files = [path.parent / line for line in lines if line and not line.startswith("#")]
         return _unique(((p.stem, p) for p in files), f"{path} names no images: write one path on each line")
     if path.is_file():

@@ -9,6 +9,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from repri.data.datasets.dataset import Dataset
+from repri.data.io.images import check_pixels
 from repri.data.io.masks import IGNORE
 from repri.runtime.draw import overlay, stack
 from repri.runtime.errors import RepriError
@@ -36,6 +37,8 @@ def task_sheet(dataset: Dataset, tasks: Sequence[Task], path: Path, height: int 
         path: The image file to write.
         height: Height of the images in pixels.
     """
+    shots = 1 + max((len(task.support) for task in tasks), default=0)
+    check_pixels((height + CAPTION + GAP) * len(tasks), (3 * height + GAP) * shots, f"a sheet of {len(tasks):,} tasks")
     sheet = stack(list(parallel(lambda task: _row(dataset, task, height), tasks)))
     total, width = sheet.shape[:2]
     if path.suffix.lower() in (".jpg", ".jpeg") and max(width, total) > MOST_JPEG:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import safetensors
 import torch
 import torch.nn as nn
 from torch import Tensor
@@ -63,9 +62,11 @@ class HubBackbone(nn.Module):
             self.model, loading = classes[type(config)].from_pretrained(
                 place, out_features=list(self.layers), dtype=torch.float32, output_loading_info=True, **local
             )
-        except (OSError, safetensors.SafetensorError) as error:
+        except RepriError:
+            raise
+        except Exception as error:  # whatever the config.json of others makes transformers do
             raise RepriError(
-                f"{source} cannot be loaded: {str(error).splitlines()[0]} "
+                f"{source} cannot be loaded: {' '.join(str(error).split())[:300] or type(error).__name__} "
                 "(without network, give a folder that holds its config.json and model.safetensors)"
             ) from None
         _check_complete(source, loading)

@@ -49,9 +49,11 @@ class TrialSettings:
             Traceback (most recent call last):
             repri.runtime.errors.RepriError: --draws must be at least 1, got 0.
         """
-        for name in ("draws", "queries", "batch"):
+        for name, most in (("draws", 1000), ("queries", None), ("batch", 10_000)):
             if getattr(self, name) < 1:
                 raise RepriError(f"--{name} must be at least 1, got {getattr(self, name)}.")
+            if most is not None and getattr(self, name) > most:
+                raise RepriError(f"--{name} must be at most {most}, got {getattr(self, name)}.")
         if not self.shots or min(self.shots) < 1:
             raise RepriError(f"--shots takes numbers of at least 1, got {','.join(map(str, self.shots)) or 'none'}.")
         if not self.methods:

@@ -54,8 +54,10 @@ def pixels(session: InProject, image: ImageId) -> Response:
     """The upright image as a JPEG."""
     import io
 
-    buffer = io.BytesIO()
-    Image.fromarray(session.pixels(image)).save(buffer, "JPEG", quality=92)
+    buffer, pixels = io.BytesIO(), session.pixels(image)
+    if max(pixels.shape) > session.project.limits.side:
+        raise Refused(422, f"The image has a side of {max(pixels.shape):,} pixels, too many to be shown: cut it.")
+    Image.fromarray(pixels).save(buffer, "JPEG", quality=92)
     return Response(buffer.getvalue(), media_type="image/jpeg", headers=_cached())
 
 

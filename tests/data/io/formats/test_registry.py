@@ -72,7 +72,7 @@ def test_nothing_is_lost_or_half_written(tmp_path):
     ("content", "message"),
     [
         ("{", "is not JSON"),
-        ("3", "is not an annotation file: it holds a single int"),
+        ("3", "is not an annotation file: it holds one value instead of a list"),
         ("{}", "in none of the known formats"),
         ('{"shapes": [{"label": "x"}]}', "needs the size of|a shape cannot be read"),
         ('{"shapes": [{"label": "x"}], "imageHeight": 4, "imageWidth": 4}', "a shape cannot be read"),

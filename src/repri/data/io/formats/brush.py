@@ -97,6 +97,7 @@ def encode_brush(region: np.ndarray) -> list[int]:
     text = [f"{region.size * 4:032b}", f"{7:05b}", *(f"{size - 1:04b}" for size in sizes)]
     flat = region.ravel()
     edges = np.concatenate([[0], np.nonzero(np.diff(flat))[0] + 1, [flat.size]])
+    check_cost("REPRI_MAX_RUNS", len(edges) - 1, "a region")
     for start, end in pairwise(edges):
         length, word = int(end - start) * 4, "11111111" if flat[start] else "00000000"
         while length:

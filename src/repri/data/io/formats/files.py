@@ -10,6 +10,7 @@ from repri.data.io.annotations import Annotations
 from repri.data.io.files import read_json
 from repri.data.io.images import upright_size
 from repri.runtime.errors import RepriError
+from repri.runtime.reading import check_regular
 
 __all__ = ["check_images", "check_names", "copy_image", "find_image", "image_size", "json_content"]
 
@@ -47,8 +48,8 @@ def image_size(path: Path, annotation: Path) -> tuple[int, int]:
     """
     try:
         return upright_size(path)
-    except RepriError:
-        raise RepriError(f"{annotation} needs the size of {path}, which cannot be read: put the image there") from None
+    except RepriError as error:
+        raise RepriError(f"{annotation} needs the size of its image, and {error}") from None
 
 
 def check_names(annotations: Annotations, name: Callable[[Path], str]) -> None:
@@ -69,8 +70,9 @@ def check_names(annotations: Annotations, name: Callable[[Path], str]) -> None:
 def check_images(annotations: Annotations) -> None:
     """Raise an error unless every image is there to be copied."""
     for item in annotations:
-        if not item.image.is_file():
-            raise RepriError(f"the image {item.image} does not exist: say where the images are")
+        if not item.image.exists():
+            raise RepriError(f"the image {item.image} does not exist: say where the images are (--images)")
+        check_regular(item.image)
 
 
 def copy_image(image: Path, folder: Path) -> None:

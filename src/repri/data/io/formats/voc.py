@@ -5,6 +5,7 @@ Without a label map the masks are VOC's own: PNGs with a palette whose indices a
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from repri.data.io.annotations import BACKGROUND, IGNORE_LABEL, IGNORED, AnnotatedImage, Annotations, shapes_of
@@ -30,16 +31,18 @@ def detect(path: Path) -> bool:
 def read(path: Path, images: Path | None = None) -> Annotations:
     """Read the folder ``path``; the images are in ``images`` or in ``JPEGImages/``."""
     label_map = path / "labelmap.txt"
-    names, colours = read_label_map(label_map) if label_map.is_file() else (PASCAL, None)
+    names, colours = read_label_map(label_map) if os.path.lexists(label_map) else (PASCAL, None)
     masks = [mask for mask in list_images(path / "SegmentationClass") if mask.suffix.lower() == ".png"]
     folder = images or path / "JPEGImages"
     by_name = {file.stem: file for file in list_images(folder)} if folder.is_dir() else {}
+
+    numbered = number_classes(names)
 
     def item(mask_path: Path) -> AnnotatedImage:
         mask = read_mask(mask_path, colours=colours)
         image = by_name.get(mask_path.stem) or find_image(f"{mask_path.stem}.jpg", [folder])
         try:
-            shapes = shapes_of(mask, number_classes(names), lambda: read_mask(mask_path, colours=colours))
+            shapes = shapes_of(mask, numbered, lambda: read_mask(mask_path, colours=colours))
         except RepriError as error:
             raise RepriError(f"{mask_path}: {error}") from None
         return AnnotatedImage(image, mask.shape[0], mask.shape[1], shapes)
@@ -56,7 +59,7 @@ def read_label_map(path: Path) -> tuple[tuple[str, ...], dict[tuple[int, int, in
     Returns:
         The names of the classes in the order of their ids, and (r, g, b) → id.
     """
-    names: list[str] = []
+    names: dict[str, tuple[int, int, int]] = {}
     colours = {IGNORE_COLOUR: IGNORE}
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip() or line.startswith("#"):
@@ -77,10 +80,11 @@ def read_label_map(path: Path) -> tuple[tuple[str, ...], dict[tuple[int, int, in
         else:
             if name in names or (r, g, b) in colours:
                 raise RepriError(f"{path}, line {number}: the class {name!r} or its colour occurs twice")
-            names.append(name)
-            colours[r, g, b] = list(number_classes(names))[names.index(name)]
+            names[name] = r, g, b
+            colours[r, g, b] = 0  # until its id is known
     if not names:
-        raise RepriError(f"{path} names no class")
+        raise RepriError(f"{path} names no class: write one on each line, such as `cat:128,0,0::`")
+    colours |= {names[name]: id for id, name in number_classes(tuple(names)).items()}
     return tuple(names), colours
 
 

@@ -27,9 +27,7 @@ def reproduce(
     ] = "here",
     root: Annotated[Text, typer.Option(help="Folder of PASCAL VOC.")] = None,
     coco_root: Annotated[Text, typer.Option(help="Folder of COCO.")] = None,
-    extractor: Annotated[
-        Text, typer.Option(help="Extractor, as for repri evaluate; {fold} is replaced.")
-    ] = None,
+    extractor: Annotated[Text, typer.Option(help="Extractor, as for repri evaluate; {fold} is replaced.")] = None,
     weights: Annotated[Text, typer.Option(help="Weights of the extractor.")] = None,
     layers: Annotated[Text, typer.Option(help="Layers of the extractor, such as layer3,layer4 or -2,-1.")] = None,
     size: Annotated[int | None, typer.Option(help="Long side of the images in pixels.")] = None,

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from repri import Segmentation, Segmenter
-from repri.data.io.coco import decode, encode
 from repri.data.io.images import read_image
+from repri.data.io.segmentations import decode, encode
 from repri.regions.instances import separated
 
 LEAST, EXTRACTOR = 1024, "distilled"

@@ -134,7 +134,7 @@ def test_annotated_images_among_the_queries_are_left_out(tree, tmp_path):
 @pytest.fixture(scope="module")
 def two(tree):
     """A COCO file of two classes, each in an image of its own."""
-    from repri.data.io.coco import encode
+    from repri.data.io.segmentations import encode
 
     content = {
         "images": [{"id": i, "file_name": f"s{i}.png", "height": 256, "width": 256} for i in (0, 1)],

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from repri.data.io.coco import encode
 from repri.data.io.formats.brush import encode_brush
+from repri.data.io.segmentations import encode
 from repri.evaluation.settings import EvaluationSettings
 from repri.segmenter.settings import SegmentSettings
 from repri.training.settings import TrainSettings

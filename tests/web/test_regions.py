@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from repri.data.io.coco import decode
+from repri.data.io.segmentations import decode
 from repri.web import regions
 from repri.web.limits import Refused
 from repri.web.regions import region_of, why_no_regions

@@ -9,8 +9,8 @@ import numpy as np
 from PIL import Image, ImageDraw
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from repri.data.io.coco import decode, encode
 from repri.data.io.masks import IGNORE
+from repri.data.io.segmentations import decode, encode
 
 __all__ = ["Annotation", "Mark", "implied", "label_map", "region_mark"]
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from repri.data.fetch.coco import coco_ids
-from repri.data.io.coco import CocoImage, decode, draw_mask, encode, read_annotations
+from repri.data.io.coco import CocoImage, draw_mask, read_annotations
 from repri.data.io.masks import read_mask
+from repri.data.io.segmentations import decode, encode
 from repri.runtime.errors import RepriError
 
 SQUARE, REST = [10, 10, 30, 10, 30, 30, 10, 30], [40, 10, 50, 10, 50, 20, 40, 20]

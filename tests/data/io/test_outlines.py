@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from repri.data.io.coco import decode
 from repri.data.io.outlines import circle, filled, polygons_of
+from repri.data.io.segmentations import decode
 
 
 @pytest.mark.parametrize("seed", range(5))

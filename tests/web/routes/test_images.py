@@ -5,7 +5,7 @@ import io
 import numpy as np
 from PIL import Image
 
-from repri.data.io.coco import decode
+from repri.data.io.segmentations import decode
 from repri.web.marks import Annotation, Mark
 from tests.web.make import full_annotation, strokes
 from tests.web.test_project import content

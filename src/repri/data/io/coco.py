@@ -17,15 +17,12 @@ from .classes import class_name
 from .files import forget_json, read_json
 from .images import check_pixels
 from .masks import IGNORE, mask_type
-from .outlines import check_outline
+from .segmentations import decode_patch
 
 __all__ = [
     "CocoAnnotations",
     "CocoImage",
-    "area",
-    "decode",
     "draw_mask",
-    "encode",
     "has_objects",
     "parse_annotations",
     "read_annotations",
@@ -181,148 +178,18 @@ def draw_mask(image: CocoImage, ids: Mapping[int, int], first_polygon_only: bool
         if not segmentation:
             raise RepriError(f"{image.file}: object {entry.get('id')} has no outline to draw a mask from")
         try:
-            region = decode(segmentation, image.height, image.width)
+            region = decode_patch(segmentation, image.height, image.width)
         except ValueError as error:
             raise RepriError(f"{image.file}: object {entry.get('id')}: {error}") from None
         regions.append((region, crowd, IGNORE if crowd else ids[entry["category_id"]]))
     if not first_polygon_only:
-        regions.sort(key=lambda item: (not item[1], -int(item[0].sum())))
+        regions.sort(key=lambda item: (not item[1], -int(item[0].region.sum())))
     out = np.zeros((image.height, image.width), mask_type(max(ids.values(), default=0)))
-    for region, _, id in regions:
-        out[region] = id
+    for patch, _, id in regions:
+        patch.of(out)[patch.region] = id
     return out
 
 
 def has_objects(image: CocoImage, categories: Container[int]) -> bool:
     """Tell whether an image has an object of the given categories that is not a crowd."""
     return any(entry["category_id"] in categories and not entry.get("iscrowd", 0) for entry in image.objects)
-
-
-def decode(segmentation: Any, height: int, width: int) -> np.ndarray:
-    """Draw the ``segmentation`` of one object.
-
-    Args:
-        segmentation: A list of polygons, or RLE, compressed or not.
-        height: Height of the image.
-        width: Width of the image.
-
-    Returns:
-        bool [H, W].
-
-    Example:
-        >>> decode({"size": [2, 3], "counts": [2, 3, 1]}, 2, 3).astype(int).tolist()
-        [[0, 1, 1], [0, 1, 0]]
-    """
-    from pycocotools import mask as rle
-
-    if isinstance(segmentation, list):
-        code = _outlined(segmentation, height, width)
-        return np.zeros((height, width), bool) if code is None else rle.decode(code).astype(bool)
-    runs = _checked_runs(segmentation, height, width)
-    values = np.arange(len(runs)) % 2 == 1
-    return np.repeat(values, runs).reshape(width, height).T
-
-
-def area(segmentation: Any, height: int, width: int) -> int:
-    """Count the pixels of one object without drawing it; mistakes in it are errors, as in :func:`decode`.
-
-    Args:
-        segmentation: A list of polygons, or RLE, compressed or not.
-        height: Height of the image.
-        width: Width of the image.
-
-    Returns:
-        The number of pixels.
-
-    Example:
-        >>> area({"size": [2, 3], "counts": [2, 3, 1]}, 2, 3)
-        3
-    """
-    from pycocotools import mask as rle
-
-    if isinstance(segmentation, list):
-        code = _outlined(segmentation, height, width)
-        return 0 if code is None else int(rle.area(code))
-    return sum(_checked_runs(segmentation, height, width)[1::2])
-
-
-def _outlined(segmentation: list[Any], height: int, width: int) -> Any:
-    """Polygons as pycocotools' RLE, or None if there is nothing to draw."""
-    from pycocotools import mask as rle
-
-    try:
-        polygons = [[float(value) for value in polygon] for polygon in segmentation]
-    except (TypeError, ValueError, OverflowError):
-        raise RepriError(f"a segmentation is neither polygons nor RLE: {POLYGONS}, got {short(segmentation)}") from None
-    polygons = [polygon for polygon in polygons if len(polygon) >= 6]
-    for polygon in polygons:
-        if len(polygon) % 2:
-            raise RepriError(f"a polygon has {len(polygon)} values, which are not pairs of x and y")
-        check_outline(polygon, height, width)
-    return rle.merge(rle.frPyObjects(polygons, height, width)) if polygons else None
-
-
-def _checked_runs(segmentation: Any, height: int, width: int) -> list[int]:
-    """The run lengths of an RLE, which cover the image exactly."""
-    try:
-        counts, size = segmentation["counts"], list(segmentation["size"])
-        runs = counts if isinstance(counts, list) else _runs(counts)
-    except RepriError:
-        raise
-    except (KeyError, TypeError, ValueError, IndexError):
-        raise RepriError(f"a segmentation is neither polygons nor RLE: {RLE}, got {short(segmentation)}") from None
-    if size != [height, width]:
-        its = "×".join(short(side) for side in size[1::-1])
-        raise RepriError(f"its RLE is of a {its} image, this one is {width}×{height}")
-    if not all(type(run) is int and run >= 0 for run in runs) or sum(runs) != height * width:
-        raise RepriError(f"its RLE's runs do not add up to the {height * width} pixels of the image")
-    return runs
-
-
-POLYGONS = "polygons are lists of numbers x, y, x, y, …"
-RLE = "RLE has a size and counts"
-MOST_BITS = 60
-"""Bits of a run length; an image has fewer pixels than they can count."""
-
-
-def _runs(code: str | bytes) -> list[int]:
-    """Decode the run lengths of COCO's compressed RLE.
-
-    A character holds five bits of a number, and its sixth bit says that more follow. From the fourth run on, the number
-    is the difference to the run before the last.
-    """
-    text = code.decode("ascii") if isinstance(code, bytes) else code
-    runs: list[int] = []
-    value = shift = 0
-    for character in text:
-        bits = ord(character) - 48
-        value |= (bits & 31) << shift
-        shift += 5
-        if not 0 <= bits < 64 or shift > MOST_BITS:
-            raise RepriError("its counts are not COCO's compressed RLE")
-        if not bits & 32:
-            if bits & 16:
-                value -= 1 << shift
-            runs.append(value + (runs[-2] if len(runs) > 2 else 0))
-            value = shift = 0
-    return runs
-
-
-def encode(region: np.ndarray) -> dict[str, Any]:
-    """Encode a region as COCO's compressed RLE.
-
-    Args:
-        region: bool [H, W].
-
-    Returns:
-        ``size`` and ``counts``.
-
-    Example:
-        >>> region = np.array([[0, 1, 1], [0, 1, 0]], bool)
-        >>> np.array_equal(decode(encode(region), 2, 3), region)
-        True
-    """
-    from pycocotools import mask as rle
-
-    code = rle.encode(np.asfortranarray(region.astype(np.uint8)))
-    return {"size": [int(side) for side in code["size"]], "counts": code["counts"].decode("ascii")}

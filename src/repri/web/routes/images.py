@@ -9,8 +9,8 @@ from fastapi import APIRouter, Request, Response, UploadFile
 from fastapi.responses import FileResponse
 from PIL import Image
 
-from repri.data.io.coco import encode
 from repri.data.io.masks import palette_png
+from repri.data.io.segmentations import encode
 from repri.web.limits import Refused
 from repri.web.marks import Annotation, Mark, label_map
 from repri.web.paper import layers, solve

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from repri.data.io.annotations import IGNORE_LABEL, IGNORED, AnnotatedImage, Annotations, Shape
-from repri.data.io.coco import CocoImage, area, decode, encode, parse_annotations
+from repri.data.io.coco import CocoImage, parse_annotations
 from repri.data.io.files import read_json
 from repri.data.io.outlines import polygons_of
+from repri.data.io.segmentations import area, decode, encode
 from repri.runtime.errors import RepriError
 from repri.runtime.files import atomic
 from repri.runtime.reading import validated

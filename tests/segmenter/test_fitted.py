@@ -114,6 +114,8 @@ def test_similarity_is_higher_where_the_object_is(pair, fitted):
 def test_a_batch_has_at_least_one_image(pair, fitted):
     with pytest.raises(RepriError, match="batch must lie between 1 and 10000, got 0"):
         list(fitted.segment_many([pair[1].image], batch=0))
+    with pytest.raises(RepriError, match="segment_many takes several images, got int: segment takes one"):
+        list(fitted.segment_many(5))
 
 
 @pytest.mark.parametrize("options", [{"auto": False}, {"textures": 0.5}])

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import time
 
 import numpy as np
 import pytest
@@ -56,6 +57,18 @@ def test_a_file_that_is_not_finished_does_not_count(project):
     project.annotate(id, Annotation(marks=[BOX]))
     (project.folder / ".repri" / "annotations" / ".123-456.json").write_text('{"marks": [{"ki')
     assert Project(project.folder).annotation(id).marks == [BOX]
+
+
+def test_what_was_being_sent_when_a_server_was_killed_is_removed(project):
+    kept = project.add("a.png", content())
+    folder = kept.path.parent
+    for name, age in (("old.part", 3600), ("old.png", 3600), ("new.part", 0)):
+        (folder / name).write_bytes(content())
+        os.utime(folder / name, (time.time() - age,) * 2)
+    os.utime(kept.path, (time.time() - 3600,) * 2)
+    again = Project(project.folder)
+    assert kept.id in again.images
+    assert {path.name for path in folder.iterdir()} == {kept.path.name, "new.part"}
 
 
 def test_an_older_revision_is_refused(project):

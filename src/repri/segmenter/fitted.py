@@ -116,6 +116,8 @@ class Fitted:
         """
         check_batch(batch)
         known = known_proportion(proportion, self.classes)
+        if not isinstance(images, Iterable):
+            raise RepriError(f"segment_many takes several images, got {type(images).__name__}: segment takes one.")
         numbered = enumerate(images)
         device = torch.device(getattr(self.look.extractor, "device", "cpu"))
         with side_by_side(batch, device) as (workers, prepare):

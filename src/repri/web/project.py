@@ -9,6 +9,7 @@ import hashlib
 import json
 import secrets
 import threading
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,6 +39,10 @@ FIGURES = "repri"
 """Key of the figures in the PNG of an accepted mask."""
 SUFFIXES = {"JPEG": ".jpg", "PNG": ".png", "WEBP": ".webp", "BMP": ".bmp", "TIFF": ".tif", "GIF": ".gif", "PPM": ".ppm"}
 """Formats that may be sent, by their content, and the suffix of the file that is written."""
+
+
+UNFINISHED = 60
+"""Seconds after which a file that no project knows is not being sent any more."""
 
 
 class ImageFile(NamedTuple):
@@ -77,6 +82,7 @@ class Project:
             raise RepriError(f"There is no folder {folder}: give the folder of your images.")
         self._lock = threading.RLock()
         self._stored = self._read_stored()
+        self._remove_unfinished()
         self.images: dict[str, ImageFile] = {}
         self.refresh()
         self._annotations = self._read_annotations()
@@ -102,6 +108,13 @@ class Project:
                 f"{self.folder} holds {len(images)} images, the limit is {self.limits.images}: divide the folder."
             )
         self.images = images
+
+    def _remove_unfinished(self) -> None:
+        """Remove files of images that were being sent when a server was killed."""
+        known = {file for _, file in self._stored.sent.values()}
+        for path in self._state("images").glob("*"):
+            if path.name not in known and self._own_file(path) and path.stat().st_mtime < time.time() - UNFINISHED:
+                path.unlink(missing_ok=True)
 
     def image(self, id: str) -> ImageFile:
         """One image; an unknown id is refused."""

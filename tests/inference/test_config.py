@@ -12,8 +12,8 @@ from .make import config_of
     ("changes", "message"),
     [
         ({"tpi": 3}, "There is no inference setting named 'tpi', did you mean 't_pi'. Known: steps"),
-        ({"steps": -1}, "steps must be an integer ≥ 0, got -1"),
-        ({"steps": 2.5}, "steps must be an integer ≥ 0, got 2.5"),
+        ({"steps": -1}, "steps must be an integer from 0 to 100,000, got -1"),
+        ({"steps": 2.5}, "steps must be an integer from 0 to 100,000, got 2.5"),
         ({"temperature": 0}, "temperature must be a finite number > 0"),
         ({"lr": float("nan")}, "lr must be a finite number ≥ 0, got"),
         ({"lambda_kl": -1}, "lambda_kl must be a finite number ≥ 0"),

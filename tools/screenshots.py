@@ -160,7 +160,6 @@ def shoot(browser: Any, url: str, output: Path, strokes: dict[str, list[list[tup
     page.locator(".cell").first.click()
     settled(page, full=True)
     page.mouse.move(5, 5)
-    page.screenshot(path=output / "page-light.png")
     page.locator("#heat").check()
     page.locator("#objective").scroll_into_view_if_needed()
     page.locator("#proportion").fill("0.5")

@@ -4,9 +4,9 @@ A simulated annotator marks one image with scribbles in each of five rounds. Aft
 annotated are segmented, and the IoU of the class is computed. Each class is tested with the variant of the model in the
 package that has seen no label of it. Borders are not refined, which is quicker::
 
-    python benchmarks/next_image.py --root PASCAL --output results/next-image.json
-    python benchmarks/next_image.py --root PASCAL --output results/next-image-mixed.json --mixed
-    python benchmarks/next_image.py --draw docs/next-image.png results/next-image.json results/next-image-mixed.json
+    python benchmarks/next_image.py --root PASCAL --output results/page/next-image.json
+    python benchmarks/next_image.py --root PASCAL --output results/page/next-image-mixed.json --mixed
+    python benchmarks/next_image.py --draw docs/next-image.png results/page/*.json
 
 With ``--mixed``, half of the images do not show the class; the first image always does. A run that was ended goes on
 where it was. The rule was chosen on training images (``--split train``).

@@ -1,5 +1,6 @@
 """The command as a person meets it: help at once, one sentence for a mistake, a traceback for a bug."""
 
+import os
 import resource
 import subprocess
 import sys
@@ -55,6 +56,15 @@ def test_help_of_every_command_imports_nothing_heavy():
     *commands, heavy = done.stdout.splitlines()
     assert {"evaluate", "segment", "train", "compare", "data verify", "weights get"} <= set(commands)
     assert heavy == "[]"
+
+
+@pytest.mark.parametrize("chosen", [None, "ACTIVE"])
+def test_threads_wait_without_work_unless_a_person_says_otherwise(repri, monkeypatch, chosen):
+    monkeypatch.setenv("OMP_WAIT_POLICY", chosen or "")
+    if chosen is None:
+        monkeypatch.delenv("OMP_WAIT_POLICY")
+    repri("--version")
+    assert os.environ["OMP_WAIT_POLICY"] == (chosen or "PASSIVE")
 
 
 def test_version(repri):

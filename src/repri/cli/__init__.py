@@ -79,6 +79,9 @@ def main() -> None:
 
     ``REPRI_DEBUG=1`` shows the traceback of mistakes too.
     """
+    # Threads that wait actively take the cores from other programs, and from each other: several times slower where a
+    # core is busy. It must be said before torch is imported.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     warnings.showwarning = _show_warning  # ty: ignore[invalid-assignment]
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

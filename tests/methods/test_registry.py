@@ -100,3 +100,9 @@ def test_settings_and_mistakes():
             build_method(name, "clean", settings)
     with pytest.raises(RepriError, match="There is no preset named 'clear', did you mean 'clean'"):
         build_method("repri", "clear")
+
+
+@pytest.mark.parametrize("name", [None, 3, ["repri"]])
+def test_a_method_has_a_name(name):
+    with pytest.raises(RepriError, match="A method is a name or the file of a trained one, got"):
+        build_method(name)

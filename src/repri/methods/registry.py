@@ -69,6 +69,9 @@ def build_method(
         >>> build_method("ce", "official", {"steps": 10}).config.lambda_kl
         0.0
     """
+    if not isinstance(name, (str, Path)):
+        raise RepriError(f"A method is a name or the file of a trained one, got {name!r}.")
+    name = str(name)
     if weights is None and (Path(name).suffix == ".safetensors" or (name not in METHODS and Path(name).is_dir())):
         name, weights = "", name
     if weights is not None:

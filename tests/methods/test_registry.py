@@ -90,6 +90,8 @@ def test_settings_and_mistakes():
         ("prototype", {"steps": 3}, "The method 'prototype' has no setting 'steps'. Known: temperature"),
         ("ce", {"delta": 0.3}, "delta perturbs the proportion that an oracle is told, and ce is told none"),
         ("repri-oracle", {"delta": "much"}, "delta must be a finite number, got 'much'"),
+        ("repri-oracle", {"delta": -(10**400)}, "delta must be a finite number, got -1000"),
+        ("prototype", {"temperature": 10**400}, "temperature must be a finite number above 0, got 1000"),
         ("repri-oracle", {"delta": float("nan")}, "delta must be a finite number, got nan"),
         ("prototype", {"temperature": True}, "temperature must be a finite number above 0, got True"),
         ("forest", {"trees": 0}, "trees must be an integer of at least 1, got 0"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repri.runtime.errors import RepriError
+from repri.runtime.reading import short
 from repri.runtime.registry import Registry
 
 if TYPE_CHECKING:
@@ -93,16 +95,17 @@ def build_method(
 
 def number(name: str, value: Any, above: float = -math.inf) -> float:
     """A setting that must be a finite number."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not above < value < math.inf:
+    usual = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not usual or not (abs(value) <= sys.float_info.max and value > above):
         limit = f" above {above:g}" if above > -math.inf else ""
-        raise RepriError(f"{name} must be a finite number{limit}, got {value!r}.")
+        raise RepriError(f"{name} must be a finite number{limit}, got {short(value)}.")
     return float(value)
 
 
 def whole_number(name: str, value: Any) -> int:
     """A setting that must be an integer of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise RepriError(f"{name} must be an integer of at least 1, got {value!r}.")
+        raise RepriError(f"{name} must be an integer of at least 1, got {short(value)}.")
     return value
 
 

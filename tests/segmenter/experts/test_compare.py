@@ -32,12 +32,3 @@ def test_images_that_are_all_of_one_kind(name, uniform):
     segmenter, (shown,) = Segmenter(), EXAMPLES[name].support()
     compare = Compare(segmenter._look(), SMALL, [shown.image], [shown.mask], 1, segmenter.inference, True, "none")
     assert compare.uniform is uniform
-
-
-def test_only_a_single_scribbled_image_repeats_scarce_classes():
-    pairs = [blobs(seed) for seed in range(2)]
-    images, masks = [image for image, _ in pairs], [mask for _, mask in pairs]
-    strokes = [np.where(np.arange(mask.shape[0])[:, None] % 9, 255, mask).astype(np.uint8) for mask in masks]
-    assert comparison(images[:1], strokes[:1]).balanced
-    assert not comparison(images, strokes).balanced
-    assert not comparison(images[:1], masks[:1]).balanced

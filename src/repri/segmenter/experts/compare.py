@@ -137,11 +137,6 @@ class Compare:
         return any((mask == IGNORE).mean() > 0.5 for mask in self.maps)
 
     @property
-    def balanced(self) -> bool:
-        """Whether cells of scarce classes are repeated. Several scribbled images show enough of them."""
-        return self.scribbled and len(self.images) == 1
-
-    @property
     def better_refine(self) -> str | None:
         """Refinement that suits the size of the objects, if it is another one."""
         return "fine" if self.refine == "guided" and self.small_objects else None
@@ -150,7 +145,7 @@ class Compare:
         """[N + 1, H, W] log-probabilities of a held-out part by the expert on textures."""
         if part.fold not in self._experts:
             sheets = [self.sheets[k][:3] for k in part.known]
-            settings = (len(part.classes), self.scale, QUICK, self.steps, self.balanced)
+            settings = (len(part.classes), self.scale, QUICK, self.steps, self.scribbled)
             self._experts[part.fold] = fit_textures(self.small, sheets, part.maps, *settings)
         expert = self._experts[part.fold]
         if part.place is not None:
@@ -159,7 +154,7 @@ class Compare:
 
     def fitted(self) -> Textures:
         """The expert on textures that is fitted to the whole support."""
-        settings = (self.classes, self.scale, None, self.steps, self.balanced)
+        settings = (self.classes, self.scale, None, self.steps, self.scribbled)
         fitted = fit_textures(self.small, self.sheets, self.maps, *settings)
         return replace(fitted, scale=self.factor * fitted.scale)
 

@@ -75,20 +75,22 @@ def adapt(
     updates = config.reestimations() if proportion is None and config.lambda_kl != 0 else frozenset()
     pi = None if proportion is None else torch.cat([(1 - proportion.sum())[None], proportion]).to(query)
     step = config.lr / query.square().sum(1).mean().clamp_min(1e-12)
+    # Queries and labelled cells side by side, with the few classes in rows: this is several times faster.
+    cells, count, wanted = torch.cat([query, support]).mT.contiguous(), len(query), targets.mT.contiguous()
     for t in range(config.steps):
         if t == min(updates, default=None):
             lambda_kl += config.kl_increase
-        p = torch.addmm(bias, query, weight).softmax(1)
-        marginal = p.mean(0)
+        both = torch.addmm(bias[:, None], weight.mT, cells).softmax(0)
+        p, known = both[:, :count], both[:, count:]
+        marginal = p.mean(1)
         if pi is None or t in updates:
             pi = marginal
-        inner = -lambda_h * safe_log(p) + lambda_kl * (safe_log(marginal) - safe_log(pi))
-        g_query = p * (inner - (p * inner).sum(1, keepdim=True)) / len(query)
-        g_support = (torch.addmm(bias, support, weight).softmax(1) * targets.sum(1, keepdim=True) - targets) / len(
-            support
-        )
-        weight = weight - step * (query.mT @ g_query + support.mT @ g_support)
-        bias = bias - config.lr * (g_query.sum(0) + g_support.sum(0))
+        inner = -lambda_h * safe_log(p) + lambda_kl * (safe_log(marginal) - safe_log(pi))[:, None]
+        g_query = p * (inner - (p * inner).sum(0)) / count
+        g_support = (known * wanted.sum(0) - wanted) / len(support)
+        gradient = torch.cat([g_query, g_support], 1)
+        weight = weight - step * (cells @ gradient.mT)
+        bias = bias - config.lr * gradient.sum(1)
     if pi is None:
         pi = torch.addmm(bias, query, weight).softmax(1).mean(0)
     return Adapted(weight, bias, pi)

@@ -184,15 +184,15 @@ class Segmenter:
                 raise RepriError(f"No mask shows {name!r}: mark it in at least one image.")
         look, method = self._look(), self.inference
         choice, textures = Choice(), None
+        # Regions come after everything that is compared, and would take seconds for every part of it.
+        refine = CLEAN.refine if isinstance(get_refiner(self._refine), Staged) else self._refine
+        compare = Compare(look, SMALL, images, maps, len(names), method, self.joint, refine)
         if self.textures is not None or (self.auto and isinstance(method, RePRI)):
-            # Regions come after everything that is compared, and would take seconds for every part of it.
-            refine = CLEAN.refine if isinstance(get_refiner(self._refine), Staged) else self._refine
-            compare = Compare(look, SMALL, images, maps, len(names), method, self.joint, refine)
             choice, textures = choose(compare, self.textures, fixed_size=self.size is not None)
         if choice.size is not None:
             look = replace(look, size=choice.size)
         plain = Look(look.extractor, look.size)
-        cells = [plain.see(image) if seen is None else seen(k, plain) for k, image in enumerate(images)]
+        cells = [compare.seen(k, look.size) if seen is None else seen(k, plain) for k in range(len(images))]
         shots = shots_of(cells, maps, len(names), method.needs_masks)
         classifier = make_classifier(choice.logistic, shots, len(names), method, look.extractor, self.joint)
         return Fitted(names, look, classifier, self.refinement(choice), self.get_params(), choice, textures)

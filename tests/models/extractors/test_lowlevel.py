@@ -126,6 +126,14 @@ def test_scales_lie_at_the_same_place():
     assert (columns - wanted)[..., 30:-30].abs().max() < 0.01
 
 
+@pytest.mark.parametrize("stride", [2, 3])
+def test_a_grey_image_has_the_features_of_three_equal_colours(stride):
+    image = np.repeat(made(45, 70)[..., :1], 3, -1)
+    nearly = image.copy()
+    nearly[0, 0, 1] += 1e-6  # not quite grey, so each colour is computed on its own
+    torch.testing.assert_close(extract(image, stride=stride), extract(nearly, stride=stride), atol=1e-4, rtol=1e-4)
+
+
 @pytest.mark.parametrize("stride", [1, 2, 4, 5])
 def test_cells_and_fingerprints(stride):
     extractor = load_extractor("lowlevel", stride=stride)

@@ -53,6 +53,23 @@ def test_the_least_part_of_an_image():
     assert int((raised(faint, 3 / 8) >= 0.5).sum()) == 0  # nothing resembles the object
 
 
+@pytest.mark.parametrize("power", [1, 3, 8])
+def test_the_least_part_by_sorting(power):
+    p = torch.rand(1, 30, 40, generator=torch.Generator().manual_seed(0)) ** power
+    for least in (0.01, 0.3, 0.6, 1.0):
+        lowest = p.flatten().sort(descending=True).values[round(least * 1200) - 1]
+        shift = (-lowest.logit()).clamp(0, 3)
+        assert torch.allclose(raised(p, least), (p.logit(1e-6) + shift).sigmoid(), atol=1e-5)
+
+
+def test_likeness_is_the_mean_of_the_largest_cosines():
+    random = torch.Generator().manual_seed(0)
+    support = [F.normalize(torch.randn(8, 30, 25, generator=random), dim=0) for _ in range(2)]
+    query = F.normalize(torch.randn(8, 4, 5, generator=random), dim=0)
+    cosines = torch.cat([white.flatten(1) for white in support], 1).mT @ query.flatten(1)
+    assert likeness(seen(query), support) == pytest.approx(float(cosines.amax(0).mean()), abs=1e-5)
+
+
 def test_likeness_is_high_for_what_the_support_shows_and_for_uniform_images():
     support = [directions(0.0, 1.5, 3.0, 4.5)]
     assert likeness(seen(directions(0.0, 1.5, 3.0, 4.5)), support) == pytest.approx(1.0, abs=1e-5)

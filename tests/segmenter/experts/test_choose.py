@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from repri import RepriError, Segmenter
-from repri.segmenter.experts.choose import WEIGHTS, _far_of_scribbles, choose
+from repri.segmenter.experts.blend import ALIKE
+from repri.segmenter.experts.choose import ALIKE_IN_DOUBT, WEIGHTS, _far_of_scribbles, choose
 from repri.segmenter.experts.compare import Compare
 from repri.segmenter.experts.scores import CLEARLY
 from repri.segmenter.experts.textures import SMALL
@@ -48,6 +49,22 @@ def test_a_fitted_segmenter_uses_and_tells_its_choice(support):
     assert "textures (weight" in str(fitted.choice)
     assert results[True] > results[False] + 0.1
     assert results[True] > 0.7
+
+
+@pytest.mark.parametrize(
+    ("gain", "weight", "alike"), [(0.01, 0.0, None), (0.06, 0.7, ALIKE_IN_DOUBT), (0.25, 0.7, ALIKE)]
+)
+def test_in_doubt_textures_of_one_image_count_only_for_queries_that_are_very_like_it(
+    support, monkeypatch, gain, weight, alike
+):
+    monkeypatch.setattr(Compare, "uniform", False)
+    monkeypatch.setattr(
+        "repri.segmenter.experts.choose.score", lambda pixels, setting, free: 0.5 + gain * bool(setting.weight)
+    )
+    choice, textures = choose(comparison(support[0][:1], support[1][:1]))
+    assert choice.weight == weight
+    assert (textures is None) == (weight == 0)
+    assert alike is None or choice.alike == pytest.approx(alike)
 
 
 def test_a_weight_that_is_given_is_taken(support):

@@ -22,6 +22,8 @@ SIGMAS = (1, 2, 4, 8, 16)
 """Standard deviations of the Gaussians, in pixels."""
 CHANNELS = 14
 """Responses at each scale; their image-relative copies are as many."""
+OF_GREY = torch.tensor([*(n for n in range(4) for _ in range(3)), 4, 5])
+"""Which of the six responses to the only colour of a grey image each of the 14 is."""
 FINEST = 2
 """Pixels from one cell to the next at which the finest responses are computed."""
 FLOOR = 0.02
@@ -78,21 +80,27 @@ class LowLevel(FeatureExtractor):
 
     def _describe(self, image: Tensor, out: Tensor) -> None:
         """Write the features of one image [3, H, W] into ``out`` [140, h, w]."""
-        level, factor, contrast = image, 1, None
+        grey = bool(torch.equal(image[0], image[1]) and torch.equal(image[0], image[2]))
+        level, factor, contrast = image[:1] if grey else image, 1, None
         for sigma, group in zip(SIGMAS, out.split(2 * CHANNELS), strict=True):
             while factor < _factor(sigma):
                 level, factor = _halved(level), 2 * factor
             pitch = max(factor, FINEST)
             linear = _linear(level, sigma, factor)
             own, copies = group.split(CHANNELS)
-            responses = own if pitch == self.stride else own.new_empty(CHANNELS, *linear[0].shape[-2:])
+            count = 4 * len(level) + 2
+            here = own if len(own) == count else own.new_empty(count, *own.shape[1:])  # at the wanted stride
+            responses = here if pitch == self.stride else own.new_empty(count, *linear[0].shape[-2:])
             _combine(linear, max(sigma, 2) / pitch, responses)
-            mean, spread = _mean_and_spread(responses[:3])
+            mean, spread = _mean_and_spread(responses[: len(level)])
             if contrast is None:
-                contrast = torch.cat([spread, _mean_and_spread(responses[:3].mean(0, keepdim=True))[1]])
-            if responses is not own:
-                _resize(responses, pitch / self.stride, own)
-            divisors = torch.cat([spread, *[contrast[:3]] * 3, contrast[3:], contrast[3:]])
+                brightness = _mean_and_spread(responses[: len(level)].mean(0, keepdim=True))[1]
+                contrast = torch.cat([spread.expand(3), brightness])
+            if responses is not here:
+                _resize(responses, pitch / self.stride, here)
+            if here is not own:
+                torch.index_select(here, 0, OF_GREY, out=own)
+            divisors = torch.cat([spread.expand(3), *[contrast[:3]] * 3, contrast[3:], contrast[3:]])
             torch.mul(own, divisors.reciprocal()[:, None, None], out=copies)
             copies[:3] -= (mean / spread)[:, None, None]
 
@@ -113,13 +121,13 @@ def _linear(level: Tensor, sigma: int, factor: int) -> list[Tensor]:
     """Linear responses to the colours.
 
     Args:
-        level: [3, H, W] colours, shrunk by ``factor``.
+        level: [3, H, W] colours, or the only one of a grey image, shrunk by ``factor``.
         sigma: σ in pixels of the image.
         factor: Pixels of the image in each pixel of the level, along a side.
 
     Returns:
-        Six tensors [3, h, w]: the smoothed colours L, then Lx, Ly, Lxx, Lyy and Lxy, in units of σ. At factor 1 they
-        lie in the middle of each square of 2×2 pixels.
+        Six tensors with as many colours [·, h, w]: the smoothed ones L, then Lx, Ly, Lxx, Lyy and Lxy, in units of σ.
+        At factor 1 they lie in the middle of each square of 2×2 pixels.
     """
     kernels, step = _kernels(sigma, factor), FINEST if factor == 1 else 1
     turned = _padded(level, (kernels.shape[1] - 1) // 2, step).transpose(1, 2).contiguous()
@@ -168,24 +176,25 @@ def _down(maps: Tensor, taps: Tensor, step: int = 1) -> Tensor:
 
 
 def _combine(linear: list[Tensor], reach: float, out: Tensor) -> None:
-    """Write the 14 responses of one scale.
+    """Write the 14 responses of one scale, or the 6 of a grey image.
 
     Args:
         linear: What :func:`_linear` gives; the second derivatives are overwritten.
         reach: Standard deviation, in cells, over which the structure tensor is averaged.
-        out: [14, h, w], where they are written.
+        out: [14, h, w] or [6, h, w], where they are written.
     """
     colours, x, y, xx, yy, xy = linear
-    out[:3] = colours
-    torch.mul(x, x, out=out[3:6]).addcmul_(y, y).sqrt_()
-    _eigenvalues(xx, xy, yy, out[6:9], out[9:12])
+    smooth, length, larger, smaller, tensor = out.split([len(colours)] * 4 + [2])
+    smooth[:] = colours
+    torch.mul(x, x, out=length).addcmul_(y, y).sqrt_()
+    _eigenvalues(xx, xy, yy, larger, smaller)
     x, y = x.mean(0), y.mean(0)  # of the luminance
     taps = torch.from_numpy(_gaussian(reach)).float()
     products = _padded(torch.stack([x * x, x * y, y * y]), len(taps) // 2, 1)
     turned = _down(products, taps).transpose(1, 2).contiguous()
-    tensor = _down(turned, taps).transpose(1, 2).contiguous()
-    _eigenvalues(*tensor, out[12], out[13])
-    out[12:].clamp_min_(0).sqrt_()
+    averaged = _down(turned, taps).transpose(1, 2).contiguous()
+    _eigenvalues(*averaged, tensor[0], tensor[1])
+    tensor.clamp_min_(0).sqrt_()
 
 
 def _eigenvalues(a: Tensor, b: Tensor, c: Tensor, larger: Tensor, smaller: Tensor) -> None:

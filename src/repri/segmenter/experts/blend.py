@@ -26,6 +26,10 @@ USUAL, STEP = 0.25, 0.1
 of likeness."""
 RAISE = 3.0
 """Largest shift of logits by which a class gets more of an image."""
+LOWEST = 1 / (1 + math.exp(RAISE))
+"""Least probability that such a shift makes 0.5."""
+BLOCK = 512
+"""Cells of the support that are compared with a query at a time, because large arrays take long to fill."""
 FLOOR = 0.001
 """Least probability of an expert, so that none has a veto."""
 
@@ -111,9 +115,12 @@ def raised(probability: Tensor, least: float) -> Tensor:
         tensor([[[0.5000, 0.5000, 0.0400, 0.0400]]])
     """
     values = probability.flatten()
-    lowest = values.topk(max(1, round(least * len(values)))).values[-1]
-    shift = float((-lowest.logit(1e-6)).clamp(0, RAISE))
-    return (probability.logit(1e-6) + shift).sigmoid() if shift else probability
+    count = max(1, round(least * len(values)))
+    if int((values >= 0.5).sum()) >= count:
+        return probability
+    near = values[values >= LOWEST]  # sorting them all takes far longer
+    shift = RAISE if len(near) < count else float((-near.topk(count).values[-1].logit(1e-6)).clamp(0, RAISE))
+    return (probability.logit(1e-6) + shift).sigmoid()
 
 
 def likeness(query: Seen, support: Sequence[Tensor]) -> float:
@@ -132,8 +139,10 @@ def likeness(query: Seen, support: Sequence[Tensor]) -> float:
     """
     cells = query.white[:, query.valid]
     rows = [white.flatten(1) for white in support]
-    nearest = float((torch.cat(rows, 1).mT @ cells).amax(0).mean())
-    return max(nearest, min(sameness(cells), sum(map(sameness, rows)) / len(rows)))
+    nearest = cells.new_full(cells.shape[1:], -1.0)
+    for block in (block for row in rows for block in row.split(BLOCK, 1)):
+        torch.maximum(nearest, (block.mT @ cells).amax(0), out=nearest)
+    return max(float(nearest.mean()), min(sameness(cells), sum(map(sameness, rows)) / len(rows)))
 
 
 def sameness(cells: Tensor) -> float:

@@ -25,6 +25,9 @@ OFTEN = 3
 """Images in which each of several classes must be shown, for a logistic regression to be compared."""
 MARGIN = 0.05
 """Likeness by which a query may be less like the support than its images are like each other."""
+ALIKE_IN_DOUBT = 0.7
+"""Likeness at which a query gets half of the weight, if textures are better on the halves of a single image, but not by
+as much as they must be: only images of the same scene are so alike."""
 MOST = 2.0
 """Most steps of likeness that the gain on held-out parts counts for."""
 
@@ -57,8 +60,11 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
     elif compare.uniform:
         far = 0.0
     best, offsets = best_of(scores, default, far), ()
+    doubtful = best == default and single and not compare.scribbled
+    if doubtful:
+        best = best_of(scores, default, CLEARLY)
     gain = scores[best] - scores[default] if scores else 0.0
-    limit = ALIKE - SOFT * min(MOST, max(-MOST, (gain - USUAL) / STEP))
+    limit = ALIKE_IN_DOUBT if doubtful else ALIKE - SOFT * min(MOST, max(-MOST, (gain - USUAL) / STEP))
     if not single and scores:
         if gain > USUAL:  # the images are as unlike each other as queries may be
             limit = min([limit, *(like - MARGIN for part in pixels for like in part.alike)])
@@ -70,7 +76,8 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
         return Choice(0.0, None, limit, None, offsets, 0.0, named, parts), None
     other = None if best.sight.size == compare.look.size else best.sight.size
     least, logistic = compare.least_proportion, best.sight.logistic
-    choice = Choice(best.weight, other, limit, compare.better_refine, offsets, least, named, parts, logistic)
+    refine = None if doubtful else compare.better_refine  # for all queries, also for those that are not alike
+    choice = Choice(best.weight, other, limit, refine, offsets, least, named, parts, logistic)
     return choice, compare.fitted() if choice.weight else None
 
 

@@ -117,8 +117,10 @@ def learn(rows: Tensor, labels: Tensor, classes: int, settings: LearnSettings | 
 
 
 def _learned(rows: Tensor, labels: Tensor, classes: int, cfg: LearnSettings) -> Learned:
-    mean, scale = rows.mean(0), 1 / rows.std(0, correction=0).clamp_min(1e-6)
-    x = ((rows - mean) * scale).clamp_(-LIMIT, LIMIT)
+    mean = rows.mean(0)
+    x = rows - mean
+    scale = 1 / x.square().mean(0).sqrt_().clamp_min_(1e-6)
+    x = x.mul_(scale).clamp_(-LIMIT, LIMIT)
     targets = (labels if labels.ndim == 2 else F.one_hot(labels.long(), classes + 1)).float()
     g = torch.Generator().manual_seed(cfg.seed)
     sizes = ((x.shape[1], cfg.hidden), (cfg.hidden, cfg.hidden), (cfg.hidden, classes + 1))
@@ -130,7 +132,7 @@ def _learned(rows: Tensor, labels: Tensor, classes: int, cfg: LearnSettings) -> 
     for step in range(cfg.steps):
         lr = cfg.lr * min(1.0, (step + 1) / WARM_UP) * (1 - step / cfg.steps)
         picked = torch.randint(len(x), (cfg.members, cfg.batch), generator=g)
-        gradients = _gradients(layers, x[picked], targets[picked])
+        gradients = _gradients(layers, *(_rows(values, picked) for values in (x, targets)))
         for layer, gradient, moment in zip(layers, gradients, moments, strict=True):
             _adam(layer, gradient, moment, lr, cfg.decay, step + 1)
     first, second, last = layers
@@ -148,6 +150,11 @@ def _learned(rows: Tensor, labels: Tensor, classes: int, cfg: LearnSettings) -> 
         last[:, :-1].flatten(0, 1) / cfg.members,
         last[:, -1].mean(0),
     )
+
+
+def _rows(values: Tensor, picked: Tensor) -> Tensor:
+    """``values[picked]``, several times faster."""
+    return values.index_select(0, picked.flatten()).unflatten(0, picked.shape)
 
 
 def _gradients(layers: list[Tensor], x: Tensor, targets: Tensor) -> list[Tensor]:

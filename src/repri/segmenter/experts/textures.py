@@ -179,7 +179,8 @@ def fit_textures(
             if not copy:
                 area += fractions.sum(0)
             drawn = _drawn(fractions, CELLS // (2 if copy else 1), rng)
-            rows.append(sheet.features.flatten(1)[:, labelled[drawn]].mT)
+            places = labelled[drawn].numpy()
+            rows.append(torch.from_numpy(sheet.features.flatten(1).numpy().take(places, 1)).mT)  # faster than torch's
             targets.append(fractions[drawn])
     cells, wanted = torch.cat(rows), torch.cat(targets)
     if balanced:

@@ -8,6 +8,7 @@ import torch
 from PIL import Image
 
 from repri import RepriError, Segmenter
+from tests.regions.make import ColourRegions
 
 
 def test_every_kind_of_image_gives_the_same(pair, fitted, tmp_path):
@@ -144,3 +145,19 @@ def test_cells_of_another_look_are_refused(pair, fitted):
     mirrored = replace(fitted, look=replace(fitted.look, mirror=True))
     with pytest.raises(RepriError, match="no mirror images"):
         mirrored.segment_seen(pair[1].image, seen)
+
+
+def test_regions_are_not_used_where_textures_count(pair, extractor, tmp_path, monkeypatch):
+    for part in ("encoder", "decoder"):
+        (tmp_path / f"{part}.onnx").write_bytes(b"")
+    model = ColourRegions()
+    monkeypatch.setattr("repri.regions.load.load_regions", lambda name: model)
+    shown, query = pair[0], pair[1].image
+    parameters = {"extractor": extractor, "textures": 0.7}
+    with_regions = Segmenter(**parameters, refine="regions", regions=str(tmp_path)).fit(shown.image, shown.mask)
+    plain = Segmenter(**parameters).fit(shown.image, shown.mask)
+    assert np.array_equal(with_regions.segment(query).mask, plain.segment(query).mask)
+    assert model.encoded == 0
+    objects = replace(with_regions, textures=None)
+    assert set(objects.segment(query).regions) == {"object"}
+    assert model.encoded == 1

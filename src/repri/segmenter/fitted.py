@@ -200,8 +200,8 @@ class Fitted:
         return [(self.classifier.one_map(a, known), weight) for a, weight in zip(whole, weights, strict=True)]
 
     def _refined(self, image: np.ndarray, answer: Answer, weight: float, known: Known) -> Answer:
-        """The answer with refined borders, joined with that of the expert on textures. Regions are chosen last, and only
-        where textures do not count, because textures tell the object to the pixel."""
+        """The answer with refined borders, joined with that of the expert on textures. Regions are chosen last, and
+        only where textures do not count, because textures tell the object to the pixel."""
         refiner = get_refiner(self.refine)
         if isinstance(refiner, Staged) and self.textures is not None and weight >= LEAST:
             refiner = get_refiner(self.choice.refine or CLEAN.refine)

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from repri.runtime.errors import RepriError
+from repri.runtime.files import _machine
 from repri.web.limits import Limits, Refused
 from repri.web.marks import Annotation, Mark
 from repri.web.project import Project
@@ -66,7 +67,12 @@ def test_what_was_being_sent_when_a_server_was_killed_is_removed(project):
         (folder / name).write_bytes(content())
         os.utime(folder / name, (time.time() - age,) * 2)
     os.utime(kept.path, (time.time() - 3600,) * 2)
+    project.annotate(kept.id, Annotation(marks=[BOX]))
+    half = project.folder / ".repri" / "annotations" / f".repri-{_machine()}-{2**22 - 7}-0123abcd.json"
+    half.write_text("{")
     again = Project(project.folder)
+    assert not half.exists()
+    assert again.annotation(kept.id).marks == [BOX]
     assert kept.id in again.images
     assert {path.name for path in folder.iterdir()} == {kept.path.name, "new.part"}
 

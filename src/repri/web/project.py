@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from repri.data.io.images import IMAGE_SUFFIXES, read_image, upright_size
 from repri.data.io.masks import read_mask, write_mask
 from repri.runtime.errors import RepriError
-from repri.runtime.files import atomic
+from repri.runtime.files import atomic, remove_leftovers
 from repri.runtime.reading import read_json
 
 from .limits import Limits, Refused
@@ -110,7 +110,8 @@ class Project:
         self.images = images
 
     def _remove_unfinished(self) -> None:
-        """Remove files of images that were being sent when a server was killed."""
+        """Remove what a server was writing, and the images that were being sent to it, when it was killed."""
+        remove_leftovers(self._state(), below=True)
         known = {file for _, file in self._stored.sent.values()}
         for path in self._state("images").glob("*"):
             if path.name not in known and self._own_file(path) and path.stat().st_mtime < time.time() - UNFINISHED:

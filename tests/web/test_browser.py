@@ -160,7 +160,7 @@ def two_classes(page):
     page.page.keyboard.press("r")
     page.stroke([(0, 0), (12, 12)])
     page.settled()
-    assert page.ask("Object.keys(current().result.areas).length") == 2
+    page.until("Object.keys(current().result.areas).length === 2")
     assert page.page.locator("#figures b, .panel b").count() == 0, "names are never HTML"
 
 

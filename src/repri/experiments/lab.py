@@ -113,7 +113,7 @@ class Lab:
         if way.variant is not None and "{variant}" not in (self.place.heads or ""):
             return f"{way.name} is left out: name networks by --heads with {{variant}}, which becomes {way.variant}."
         kind = network_of(way.method)
-        if kind is not None and not kind.works_untrained and self.place.heads is None:
+        if kind is not None and kind.must_be_trained() and self.place.heads is None:
             return f"{way.name} is left out: it needs a trained head, which --heads names."
         return None
 

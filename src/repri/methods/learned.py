@@ -127,8 +127,6 @@ class LearnedMethod(Method):
     needs_masks = True
     weighting: Weighting = "bilinear"
     """How masks weight the cells."""
-    works_untrained: bool = False
-    """Whether the method can be used without training, on the features as they are."""
     network: FewShotNetwork | None = None
     """The network; None: there is none yet."""
     training: Training | None = None
@@ -139,8 +137,17 @@ class LearnedMethod(Method):
         """A network with random weights, for features with layers of these widths."""
 
     def untrained(self, widths: tuple[int, ...]) -> FewShotNetwork:
-        """What is used without training, for methods that can."""
-        raise NotImplementedError
+        """What is used without training, on the features as they are. Methods that cannot be used so do not override
+        this."""
+        raise RepriError(
+            f"The method {self.name} has to be trained before it can be used: train it with repri train, and give the "
+            f"file that results, as --method FILE or as {self.name} with --method-weights FILE."
+        )
+
+    @classmethod
+    def must_be_trained(cls) -> bool:
+        """Whether the method cannot be used without training."""
+        return cls.untrained is LearnedMethod.untrained
 
     def start(self, widths: Sequence[int], seed: int = 0) -> FewShotNetwork:
         """Take a new network.
@@ -213,11 +220,6 @@ class LearnedMethod(Method):
     def _network(self, widths: tuple[int, ...]) -> FewShotNetwork:
         """The network for features with layers of these widths."""
         if self.network is None:
-            if not self.works_untrained:
-                raise RepriError(
-                    f"The method {self.name} has to be trained before it can be used: train it with repri train, and "
-                    f"give the file that results, as --method FILE or as {self.name} with --method-weights FILE."
-                )
             return self.untrained(widths)
         if self.network.widths != widths:
             have, want = (", ".join(map(str, sides)) for sides in (widths, self.network.widths))

@@ -42,7 +42,6 @@ class PANet(LearnedMethod):
 
     name = "panet"
     weighting = "adjoint"
-    works_untrained = True
 
     def __init__(self, width: int = 512, align: float = 1.0, mid: Positions = None):
         self.width, self.align = whole_number("width", width), number("align", align)

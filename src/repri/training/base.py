@@ -103,6 +103,10 @@ class BasePlan(Plan):
     def export(self, progress: dict[str, Any]) -> None:
         self.trainee.export(self.target)
 
+    @property
+    def one_pass(self) -> BasePlan | None:
+        return None if self.settings.stepwise else self
+
     def fit(self, world: World, report: Report | None, device: str) -> None:
         fit_discriminant(self, world, report, device)
 

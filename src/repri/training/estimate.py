@@ -31,17 +31,16 @@ def measure(plan: Plan, world: World, report: Report | None = None, device: str 
     Returns:
         A sentence on time and memory.
     """
-    stepwise = plan.settings.stepwise
-    steps = plan.order(0)
-    steps = [world.share(steps[i % len(steps)]) for i in range(STEPS + 1)] if stepwise else []
-    filling = _measure_stores(plan, world)
-    if stepwise:
+    once, filling = plan.one_pass, _measure_stores(plan, world)
+    if once is None:
+        order = plan.order(0)
+        steps = [world.share(order[i % len(order)]) for i in range(STEPS + 1)]
         for _, store, images in plan.frozen(steps):
             store.prepare(images)
         seconds = _measure_steps(plan, steps, report, device)
         text = f"a step takes {seconds:.2f} s: about {_duration(seconds * plan.steps)} in all, without validation"
     else:
-        seconds, images = plan.measure_fit()
+        seconds, images = once.measure_fit()
         whole = _duration(seconds * images / world.size)
         text = f"an image takes {seconds:.2f} s: about {whole} in all, without validation"
     before = f"; before it {_duration(filling)} for the frozen part of the network or the teacher" if filling else ""

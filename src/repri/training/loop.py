@@ -67,13 +67,14 @@ def train(
         remove_leftovers(plan.folder, below=True)
         save_config(plan.folder, plan.settings)
     plan.fill_stores(world, report)
-    signals = stop_signal() if plan.settings.stepwise else nullcontext(lambda: False)  # one pass is simply begun again
+    once = plan.one_pass
+    signals = stop_signal() if once is None else nullcontext(lambda: False)  # one pass is simply begun again
     with signals as stopping, closing(Watcher(plan, world.first)) as watcher:
         while run.progress.epoch < plan.settings.optimiser.epochs:
-            if plan.settings.stepwise:
+            if once is None:
                 run.train_epoch(stopping, watcher)
             else:
-                plan.fit(world, report, device)
+                once.fit(world, report, device)
             run.end_epoch(watcher)
             run.save()
     return run.progress

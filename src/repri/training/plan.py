@@ -19,7 +19,7 @@ from .settings import TrainSettings
 if TYPE_CHECKING:
     from .update import Updater
 
-__all__ = ["Plan", "Progressing", "Report", "Step", "prepare"]
+__all__ = ["OnePass", "Plan", "Progressing", "Report", "Step", "prepare"]
 
 Report = Callable[[str, int, int, str], None]
 """Called with what is being done, how much is done, of how much, and figures to show."""
@@ -33,6 +33,18 @@ class Step(Protocol):
     @property
     def ids(self) -> list[str]:
         """Names of the images."""
+        ...
+
+
+class OnePass(Protocol):
+    """A run that learns in one pass over the images, without steps."""
+
+    def fit(self, world: World, report: Report | None, device: str) -> None:
+        """Learn."""
+        ...
+
+    def measure_fit(self) -> tuple[float, int]:
+        """Seconds that one image takes, and the number of images."""
         ...
 
 
@@ -133,13 +145,10 @@ class Plan(ABC):
     def summary(self) -> list[str]:
         """Lines on what is trained, the classes, the images and the steps."""
 
-    def fit(self, world: World, report: Report | None, device: str) -> None:
-        """Learn in one pass, if ``settings.stepwise`` is not set."""
-        raise NotImplementedError
-
-    def measure_fit(self) -> tuple[float, int]:
-        """Seconds that one image takes in such a pass, and the number of images."""
-        raise NotImplementedError
+    @property
+    def one_pass(self) -> OnePass | None:
+        """How the run learns in one pass over the images; None: it learns step by step."""
+        return None
 
     def drawn(self, device: str) -> np.ndarray | None:
         """Predictions on a few validation images [H, W, 3], if there is something to draw."""

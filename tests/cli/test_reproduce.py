@@ -48,4 +48,4 @@ def test_stored_results_are_enough_without_data(repri, tmp_path, monkeypatch):
 
 def test_mistakes_are_one_sentence(repri):
     assert "no item named 'tabel5', did you mean 'table5'" in repri("reproduce", "tabel5").err
-    assert "no budget named 'ful', did you mean 'full'" in repri("reproduce", "table5", "--budget", "ful").err
+    assert "--budget must be full or here or quick, got 'ful'" in repri("reproduce", "table5", "--budget", "ful").err

@@ -6,9 +6,9 @@ import pytest
 
 from repri.data.datasets.scenes import make_dataset
 from repri.experiments.items import find_items
-from repri.experiments.lab import Lab, Place
-from repri.experiments.recipe import BUDGETS
+from repri.experiments.lab import Lab
 from repri.experiments.reproduce import produce, work_of
+from repri.experiments.settings import ReproduceSettings
 from repri.experiments.store import CellStore
 
 
@@ -37,7 +37,7 @@ def quick(scenes, tmp_path_factory):
     folder = tmp_path_factory.mktemp("reproduced")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REPRI_CACHE", str(scenes))
-        lab = Lab(Place(BUDGETS["quick"]), CellStore(folder / "cells"))
+        lab = Lab(ReproduceSettings("quick"), CellStore(folder / "cells"))
         works, outputs = {}, {}
         for item in find_items(["all"]):
             works[item.name] = work_of(lab, item)
@@ -52,6 +52,6 @@ def lab_of(scenes, monkeypatch):
     monkeypatch.setenv("REPRI_CACHE", str(scenes))
 
     def make(folder, stored=(), **place):
-        return Lab(Place(BUDGETS["quick"], **place), CellStore(folder, stored))
+        return Lab(ReproduceSettings("quick", **place), CellStore(folder, stored))
 
     return make

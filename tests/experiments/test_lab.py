@@ -3,8 +3,9 @@
 import pytest
 
 from repri.experiments.items import ITEMS
-from repri.experiments.lab import Lab, Place
-from repri.experiments.recipe import BUDGETS, Cell, Way
+from repri.experiments.lab import Lab
+from repri.experiments.recipe import Cell, Way
+from repri.experiments.settings import ReproduceSettings
 from repri.experiments.store import CellStore
 from repri.runtime.errors import RepriError
 
@@ -22,7 +23,7 @@ def test_an_interrupted_run_goes_on(quick, lab_of, tmp_path, monkeypatch):
 
 
 def test_without_data_kept_results_count_and_others_are_an_error(tmp_path):
-    lab = Lab(Place(BUDGETS["here"]), CellStore(tmp_path))
+    lab = Lab(ReproduceSettings("here"), CellStore(tmp_path))
     cell = Cell("pascal", Way("RePRI", "repri"), 1, 0, 1, 4)
     assert lab.find(cell) is None
     with pytest.raises(RepriError, match="no data to compute it: give --root"):
@@ -30,7 +31,7 @@ def test_without_data_kept_results_count_and_others_are_an_error(tmp_path):
 
 
 def test_extractors_that_have_not_seen_the_tested_classes():
-    lab = Lab(Place(BUDGETS["here"]), CellStore(None))
+    lab = Lab(ReproduceSettings("here"), CellStore(None))
     way = Way("RePRI", "repri")
     names = {
         data: lab.settings(Cell(data, way, 1, 0, 1, 4)).extractor.name for data in ("pascal", "coco", "coco-pascal")
@@ -40,8 +41,8 @@ def test_extractors_that_have_not_seen_the_tested_classes():
 
 
 def test_methods_that_cannot_be_computed_say_why():
-    plain = Lab(Place(BUDGETS["here"]), CellStore(None))
-    given = Lab(Place(BUDGETS["here"], heads="runs/{method}-{variant}-fold{fold}/m.safetensors"), CellStore(None))
+    plain = Lab(ReproduceSettings("here"), CellStore(None))
+    given = Lab(ReproduceSettings("here", heads="runs/{method}-{variant}-fold{fold}/m.safetensors"), CellStore(None))
     way = Way("PFENet", "pfenet")
     assert "needs a trained head, which --heads names" in plain.why_not(way)
     assert given.why_not(way) is None

@@ -64,11 +64,11 @@ def test_a_second_run_computes_nothing_and_writes_the_same_bytes(quick, lab_of, 
 
 
 def test_without_data_images_and_speed_are_left_out(quick, lab_of, tmp_path):
-    from repri.experiments.lab import Lab, Place
-    from repri.experiments.recipe import BUDGETS
+    from repri.experiments.lab import Lab
+    from repri.experiments.settings import ReproduceSettings
     from repri.experiments.store import CellStore
 
-    lab = Lab(Place(BUDGETS["here"], folds=(0,)), CellStore(tmp_path))
+    lab = Lab(ReproduceSettings("here", folds=(0,)), CellStore(tmp_path))
     maps, ablation = work_of(lab, ITEMS["figure1"]), work_of(lab, ITEMS["table5"])
     assert "needs images, which --root names" in maps.left_out[0]
     assert "6 of 6 cells have no kept result" in ablation.left_out[0]

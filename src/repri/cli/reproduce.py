@@ -3,46 +3,27 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from repri.experiments.settings import ReproduceSettings
 from repri.runtime.errors import RepriError
 
 from .common import Bars, running
+from .flags import resolve, settings_command
 
 if TYPE_CHECKING:
-    from repri.experiments.lab import Lab, Place
+    from repri.experiments.lab import Lab
     from repri.experiments.reproduce import Work
 
-Text = str | None
 
-
+@settings_command(ReproduceSettings)
 def reproduce(
+    config: Path | None,
+    given: dict[str, Any],
     items: Annotated[list[str], typer.Argument(help="list, all, docs, or names of items, such as table5 or t_pi.")],
-    budget: Annotated[
-        str, typer.Option(help="full (5×1000 tasks), here (few tasks) or quick (generated data).")
-    ] = "here",
-    root: Annotated[Text, typer.Option(help="Folder of PASCAL VOC.")] = None,
-    coco_root: Annotated[Text, typer.Option(help="Folder of COCO.")] = None,
-    extractor: Annotated[Text, typer.Option(help="Extractor, as for repri evaluate; {fold} is replaced.")] = None,
-    weights: Annotated[Text, typer.Option(help="Weights of the extractor.")] = None,
-    layers: Annotated[Text, typer.Option(help="Layers of the extractor, such as layer3,layer4 or -2,-1.")] = None,
-    size: Annotated[int | None, typer.Option(help="Long side of the images in pixels.")] = None,
-    protocol: Annotated[str, typer.Option(help="Protocol: clean, official or paper.")] = "clean",
-    heads: Annotated[Text, typer.Option(help="Heads of methods: runs/{method}-fold{fold}/method.safetensors.")] = None,
-    fold: Annotated[Text, typer.Option(help="Folds, such as 0 or 0,2; default: those of the recipe.")] = None,
-    runs: Annotated[int | None, typer.Option(help="Number of runs, instead of the budget's.", min=1)] = None,
-    tasks: Annotated[int | None, typer.Option(help="Tasks in each run, instead of the budget's.", min=1)] = None,
-    images: Annotated[
-        int | None, typer.Option(help="Images of each class, for choices by base classes.", min=1)
-    ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of tables, figures and cells.")] = Path(
-        "reproduced"
-    ),
-    results: Annotated[Path, typer.Option(help="Folder of stored results, which count as computed.")] = Path("results"),
     dry_run: Annotated[bool, typer.Option(help="Say which cells are missing and how long they take.")] = False,
     check: Annotated[bool, typer.Option(help="With docs: only say whether the page is up to date.")] = False,
 ) -> None:
@@ -51,14 +32,13 @@ def reproduce(
     Cells that were computed are kept: a run that was stopped goes on. Many processes: torchrun --nproc-per-node N -m
     repri reproduce …
     """
+    settings = resolve(ReproduceSettings, config, given, "repri reproduce")
+    settings.check()
     if items == ["list"]:
         return _list()
     if items == ["docs"]:
-        return _docs(results, check)
-    place = {"root": root, "coco_root": coco_root, "protocol": protocol, "heads": heads, "images": images}
-    network = {"name": extractor, "weights": weights, "layers": layers, "size": size}
-    _run(items, _place(budget, place, network, fold, {"runs": runs, "tasks": tasks}), output, results, dry_run)
-    return None
+        return _docs(Path(settings.results), check)
+    return _run(items, settings, dry_run)
 
 
 def _list() -> None:
@@ -81,28 +61,7 @@ def _docs(results: Path, check: bool) -> None:
         typer.echo(f"{'up to date' if same else 'written'}: {path}")
 
 
-def _place(budget: str, values: dict[str, Any], network: dict[str, Any], fold: Text, drawn: dict[str, Any]) -> Place:
-    """What the flags say is there."""
-    from repri.experiments.lab import Place
-    from repri.experiments.recipe import BUDGETS
-    from repri.models.settings import ExtractorSettings
-    from repri.protocols import get_protocol
-    from repri.runtime.settings import nearest
-    from repri.runtime.values import from_text
-
-    if budget not in BUDGETS:
-        raise RepriError(
-            f"There is no budget named {budget!r}{nearest(budget, list(BUDGETS))} Known: {', '.join(BUDGETS)}."
-        )
-    get_protocol(values["protocol"])
-    if network["layers"] is not None:
-        network["layers"] = from_text(tuple[str | int, ...], network["layers"])
-    folds = None if fold is None else from_text(tuple[int, ...], fold)
-    chosen = replace(BUDGETS[budget], **{name: value for name, value in drawn.items() if value is not None})
-    return Place(chosen, extractor=ExtractorSettings(**network), folds=folds, **values)
-
-
-def _run(items: list[str], place: Place, output: Path, results: Path, dry_run: bool) -> None:
+def _run(items: list[str], settings: ReproduceSettings, dry_run: bool) -> None:
     from repri.experiments.items import find_items
     from repri.experiments.lab import Lab
     from repri.experiments.reproduce import produce, work_of
@@ -112,13 +71,14 @@ def _run(items: list[str], place: Place, output: Path, results: Path, dry_run: b
     from repri.runtime.memory import reuse_memory
 
     chosen = find_items(items)
+    output, results = Path(settings.output).expanduser(), Path(settings.results).expanduser()
     check_writable(output / "x", make=True)
     check_cache()
     reuse_memory()
     stored = [results] if results.is_dir() else []
     with world() as here:
         bars = Bars() if here.first else None
-        lab = Lab(place, CellStore(output / "cells", stored), here, running(bars) if bars else None)
+        lab = Lab(settings, CellStore(output / "cells", stored), here, running(bars) if bars else None)
         with bars or nullcontext():
             works = [work_of(lab, item) for item in chosen]
         if dry_run:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,42 +23,15 @@ from repri.runtime.distributed import World, default_device
 from repri.runtime.errors import RepriError
 
 from .identity import data_files, identity_of
-from .recipe import Budget, Cell, Data, Item, Way
+from .recipe import Cell, Data, Item, Way
+from .settings import ReproduceSettings
 from .store import CellStore, Kept
 
-__all__ = ["Lab", "Place"]
+__all__ = ["Lab", "network_of"]
 
 Report = Callable[[str, int, int, Any], None]
 QUICK_SIZE = 96
 """Long side of generated scenes in pixels, so that a task takes little time."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """What a person has: data, an extractor, heads, and a budget."""
-
-    budget: Budget
-    root: str | None = None
-    """Folder of PASCAL VOC."""
-    coco_root: str | None = None
-    """Folder of COCO."""
-    extractor: ExtractorSettings = field(default_factory=ExtractorSettings)
-    """The extractor; without a name, the variant of the embedded model that has not seen the tested classes."""
-    protocol: str = "clean"
-    heads: str | None = None
-    """Trained networks of methods: a file name in which {method}, {variant} and {fold} are replaced."""
-    folds: tuple[int, ...] | None = None
-    """Folds to compute; None: those of the item."""
-    images: int | None = None
-    """Images of each class from which tasks of base classes are drawn; None: all."""
-
-    def root_of(self, data: Data) -> str | None:
-        """The folder of a data set; None if it is not given."""
-        return self.coco_root if data == "coco" else self.root
-
-    def has(self, data: Data) -> bool:
-        """Whether the data set can be read."""
-        return data == "scenes" or self.root_of(data) is not None
 
 
 class Lab:
@@ -71,7 +44,9 @@ class Lab:
         report: Called as the work goes on.
     """
 
-    def __init__(self, place: Place, store: CellStore, world: World | None = None, report: Report | None = None):
+    def __init__(
+        self, place: ReproduceSettings, store: CellStore, world: World | None = None, report: Report | None = None
+    ):
         self.place, self.store, self.world, self.report = place, store, world or World(), report
         self._extractors: dict[tuple[Any, ...], FeatureExtractor] = {}
         self._plans: dict[tuple[Any, ...], Plan] = {}
@@ -80,11 +55,11 @@ class Lab:
     @cached_property
     def quick(self) -> bool:
         """Whether everything is computed on generated scenes."""
-        return self.place.budget.name == "quick"
+        return self.place.budget == "quick"
 
     def cells(self, item: Item) -> list[Cell]:
         """The cells of an item within the budget, without those that cannot be computed here."""
-        budget, data = self.place.budget, self.data_of(item)
+        budget, data = self.place.amount, self.data_of(item)
         common = {"runs": budget.runs, "tasks": budget.tasks, "seed": item.seed}
         images = self.place.images if item.split == "train" else None
         return [

@@ -122,7 +122,7 @@ def _images(lab: Lab, work: Work, folder: Path) -> Sequence[Path]:
 
 def _facts(lab: Lab, work: Work) -> dict[str, str]:
     """What every output names."""
-    budget, cell = lab.place.budget, work.cells[0]
+    budget, cell = lab.place.amount, work.cells[0]
     folds = sorted({cell.fold for cell in work.cells})
     name = lab.settings(cell).extractor.name or ""
     data = {"scenes": "generated scenes", "coco-pascal": "COCO-20i → PASCAL VOC", "coco": "COCO-20i"}

@@ -53,7 +53,7 @@ def measure_speed(lab: Lab, item: Item) -> dict[Cell, tuple[float, float]]:
     cells, speeds = lab.cells(item), {}
     for shots in item.shots:
         chosen = [cell for cell in cells if cell.shots == shots]
-        speeds |= _turns(lab, chosen, MEASURED[lab.place.budget.name])
+        speeds |= _turns(lab, chosen, MEASURED[lab.place.budget])
     return speeds
 
 

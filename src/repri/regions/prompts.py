@@ -35,12 +35,12 @@ def peaks(p: Tensor, count: int, apart: float = 0.12, least: float = 0.0) -> Ten
     smooth = F.avg_pool2d(p[None, None].float(), 2 * radius + 1, 1, radius, count_include_pad=False)[0, 0]
     left = p + 1e-3 * smooth
     rows, columns = torch.arange(height)[:, None], torch.arange(width)
-    found: list[tuple[int, int]] = []
+    places: list[tuple[int, int]] = []
     for _ in range(count):
         place = int(left.argmax())
         row, column = divmod(place, width)
-        if found and (not torch.isfinite(left[row, column]) or p[row, column] <= least):
+        if places and (not torch.isfinite(left[row, column]) or p[row, column] <= least):
             break
-        found.append((row, column))
+        places.append((row, column))
         left = left.masked_fill((rows - row) ** 2 + (columns - column) ** 2 < reach**2, -torch.inf)
-    return torch.tensor(found)
+    return torch.tensor(places)

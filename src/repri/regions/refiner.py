@@ -101,8 +101,8 @@ def region_map(model: RegionModel, embedding: Embedding, p: Tensor) -> tuple[Ten
     reduced = p if factor == 1 else F.interpolate(p[None, None], small, mode="area")[0, 0]
     scale = torch.tensor([p.shape[1] / small[1], p.shape[0] / small[0]])
     places = peaks(reduced, PEAKS, APART, HIGH)
-    found = model.masks(embedding, points=((places.flip(-1) + 0.5) * scale)[:, None])
-    logits = found.logits.flatten(0, 1)  # [C, h, w]
+    regions = model.masks(embedding, points=((places.flip(-1) + 0.5) * scale)[:, None])
+    logits = regions.logits.flatten(0, 1)  # [C, h, w]
     coarse = F.interpolate(p[None, None], logits.shape[-2:], mode="area")[0, 0]
     chosen = merged((logits > 0).float(), coarse)
     if not chosen:

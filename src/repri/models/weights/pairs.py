@@ -72,11 +72,11 @@ def pair_folder(name: str) -> Path:
 
 def pair_in(folder: Path) -> tuple[Path, Path] | None:
     """The encoder and the decoder in a folder, or None if one of them is missing."""
-    found = [
+    encoder, decoder = (
         next((path for suffix in SUFFIXES if (path := folder / f"{part}{suffix}").is_file()), None)
         for part in ("encoder", "decoder")
-    ]
-    return None if found[0] is None or found[1] is None else (found[0], found[1])
+    )
+    return None if encoder is None or decoder is None else (encoder, decoder)
 
 
 def fetch_pair(name: str, progress: Callable[[str], Progress] | None = None) -> Path:

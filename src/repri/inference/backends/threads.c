@@ -20,8 +20,12 @@ static double seconds(clockid_t clock) {
 
 double thread_seconds(void) { return seconds(CLOCK_THREAD_CPUTIME_ID); }
 
-region region_begin(int32_t threads, int64_t units) {
-    region r = {.threads = threads, .start = seconds(CLOCK_MONOTONIC)};
+region region_begin(int32_t threads, int64_t units) { return region_begin_at(threads, units, seconds(CLOCK_MONOTONIC)); }
+
+void region_end(const region *r, double work) { region_end_at(r, work, seconds(CLOCK_MONOTONIC)); }
+
+region region_begin_at(int32_t threads, int64_t units, double now) {
+    region r = {.threads = threads, .start = now};
     int32_t halved = halvings;
     if (halved > 0 && r.start >= retry) halvings = --halved;
     r.threads >>= halved;
@@ -30,9 +34,8 @@ region region_begin(int32_t threads, int64_t units) {
     return r;
 }
 
-void region_end(const region *r, double work) {
+void region_end_at(const region *r, double work, double now) {
     if (r->threads < 2) return;
-    const double now = seconds(CLOCK_MONOTONIC);
     const double lost = now - r->start - 2 * work / r->threads; /* over half as many threads that never wait */
     if (lost <= 0) {
         if (halvings == 0) losses = 0;

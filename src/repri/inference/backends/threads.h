@@ -30,6 +30,10 @@ region region_begin(int32_t threads, int64_t units);
 /* `work`: the sum of the processor time that the threads spent with work, in seconds. */
 void region_end(const region *r, double work);
 
+/* The same at a given time, in seconds, which must not run backwards. */
+region region_begin_at(int32_t threads, int64_t units, double now);
+void region_end_at(const region *r, double work, double now);
+
 /* Processor time of the calling thread: it does not grow while the thread is set aside. */
 double thread_seconds(void);
 

@@ -16,4 +16,4 @@ def test_maps_of_every_way_and_the_start(quick, lab_of):
             assert 0 <= probability.min() <= probability.max() <= 1
         assert all(0 <= score <= 1 for score in panel.scores.values())
         assert not np.array_equal(panel.query, panel.image)  # the object is outlined
-    assert len(figure_of_panels(panels[:2], masks=True, title="a").axes) == 2 * 6
+    assert len(figure_of_panels(panels[:2], masks=True, title="a", facts={"data": "scenes"}).axes) == 2 * 6

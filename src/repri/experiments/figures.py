@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from repri.runtime.files import atomic
 
-from .plots import new_figure
+from .plots import new_figure, titled
 from .report import Findings, mean_of_folds
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def curve_figure(findings: Findings) -> Figure:
     axes.set_ylabel("mIoU (band: 95 % interval)", fontsize=9)
     axes.grid(alpha=0.3)
     axes.legend(fontsize=9)
-    return _titled(figure, findings)
+    return titled(figure, findings.item.title, findings.facts)
 
 
 def delta_figure(findings: Findings) -> Figure:
@@ -96,7 +96,7 @@ def delta_figure(findings: Findings) -> Figure:
     axes.set_ylabel("δ: relative error of the proportion", fontsize=9)
     axes.set_xlabel("line: median, diamond: mean, whiskers: 5 and 95 %", fontsize=8)
     axes.grid(axis="y", alpha=0.3)
-    return _titled(figure, findings)
+    return titled(figure, findings.item.title, findings.facts)
 
 
 def table_figure(findings: Findings) -> Figure:
@@ -120,7 +120,7 @@ def table_figure(findings: Findings) -> Figure:
         axes.set_xlabel("mIoU", fontsize=9)
     panels[0].invert_yaxis()
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8)
-    return _titled(figure, findings)
+    return titled(figure, findings.item.title, findings.facts)
 
 
 def _columns(kind: str, shots: Sequence[int], label: str) -> list[tuple[int, int]]:
@@ -146,22 +146,3 @@ def _points(axes: Any, points: list[tuple[str, Any]]) -> None:
     axes.set_yticks(places, [label for label, _ in points], fontsize=8, parse_math=False)
     axes.grid(axis="x", alpha=0.3)
     axes.margins(y=0.12)
-
-
-def _titled(figure: Figure, findings: Findings) -> Figure:
-    """A title, and below it what decided the figure."""
-    facts = [f"{name}: {value}" for name, value in findings.facts.items()]
-    figure.suptitle(
-        f"{findings.item.title}\n{_wrapped(facts, 15 * figure.get_figwidth())}", fontsize=8, parse_math=False
-    )
-    return figure
-
-
-def _wrapped(parts: Sequence[str], width: float) -> str:
-    """Parts in as few lines as fit."""
-    lines = [""]
-    for part in parts:
-        if lines[-1] and len(lines[-1]) + len(part) > width:
-            lines.append("")
-        lines[-1] += f"{'; ' if lines[-1] else ''}{part}"
-    return "\n".join(lines)

@@ -205,6 +205,16 @@ _ITEMS = (
         (1, 5),
         notes=("PANet. Each row needs networks of its own, which --heads names by {variant} (docs/reproduce.md).",),
     ),
+    Item(
+        "methods",
+        "compared",
+        "All methods on the same features and tasks",
+        "shots",
+        "pascal",
+        (*COMPARED, Way("RePRI, the authors' classifier", "repri", preset="original"), ORACLE),
+        (1, 5, 10),
+        notes=("Features are frozen for every method. --heads names what was trained with episodes.",),
+    ),
     Item("layers", "layers", "Layers and input size of a transformer", "list", "pascal", _layers(), (1,)),
     _choice("classifier", "Classifiers, as base classes choose them", _classifiers()),
     _choice("scale", "Temperature and background, as base classes choose them", _scales()),
@@ -215,7 +225,7 @@ ITEMS = {item.name: item for item in _ITEMS}
 
 
 def find_items(names: list[str]) -> list[Item]:
-    """The items of names or second names; ``all`` means those of the paper and the rules.
+    """The items of names or second names; ``all`` means those of the paper, the methods and the rules.
 
     Args:
         names: What was asked for.
@@ -234,7 +244,7 @@ def find_items(names: list[str]) -> list[Item]:
             wanted |= {
                 item.name
                 for item in ITEMS.values()
-                if item.paper or item.name.startswith("figure") or item.name == "rules"
+                if item.paper or item.name.startswith("figure") or item.name in ("methods", "rules")
             }
         elif (known := aliases.get(name, name)) in ITEMS:
             wanted.add(known)

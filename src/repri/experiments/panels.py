@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from repri.runtime.draw import highlight
 
 from .demo import iou
 from .lab import Lab
-from .plots import new_figure
+from .plots import new_figure, titled
 from .recipe import Cell, Item
 
 if TYPE_CHECKING:
@@ -95,13 +95,14 @@ def _panel(task: Task, lab: Lab, cell: Cell, ways: dict, store: FeatureStore) ->
     return Panel(dataset.classes[task.class_id], own, truth, image, maps, scores)
 
 
-def figure_of_panels(panels: Sequence[Panel], masks: bool, title: str) -> Figure:
+def figure_of_panels(panels: Sequence[Panel], masks: bool, title: str, facts: Mapping[str, Any]) -> Figure:
     """Draw tasks one below the other.
 
     Args:
         panels: The tasks.
         masks: Whether masks are drawn on the query instead of probabilities.
         title: What stands above.
+        facts: What decided the figure.
 
     Returns:
         The figure.
@@ -121,5 +122,4 @@ def figure_of_panels(panels: Sequence[Panel], masks: bool, title: str) -> Figure
         row[0].set_ylabel(panel.name, fontsize=8, parse_math=False)
     for place, name in zip(axes[0], names, strict=True):
         place.set_title({"initial": "before the fit"}.get(name, name), fontsize=8)
-    figure.suptitle(title, fontsize=8, parse_math=False)
-    return figure
+    return titled(figure, title, facts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from repri.runtime.errors import MissingExtraError, RepriError
 from repri.runtime.files import atomic
 from repri.runtime.reading import read_text
 
-__all__ = ["new_figure", "plot_comparison", "plot_training"]
+__all__ = ["new_figure", "plot_comparison", "plot_training", "titled"]
 
 
 FORMATS = (".png", ".svg", ".pdf", ".jpg")
@@ -107,3 +107,14 @@ def new_figure(width: float, height: float) -> Any:
     except ImportError:
         raise MissingExtraError("Plots need matplotlib: pip install 'repri[plot]'.") from None
     return Figure(figsize=(width, height), layout="constrained", dpi=110)
+
+
+def titled(figure: Any, title: str, facts: Mapping[str, Any]) -> Any:
+    """The figure with a title, and below it what decided the figure, in as few lines as fit its width."""
+    width, lines = 15 * figure.get_figwidth(), [""]
+    for part in (f"{name}: {value}" for name, value in facts.items()):
+        if lines[-1] and len(lines[-1]) + len(part) > width:
+            lines.append("")
+        lines[-1] += f"{'; ' if lines[-1] else ''}{part}"
+    figure.suptitle("\n".join([title, *lines]), fontsize=8, parse_math=False)
+    return figure

@@ -116,8 +116,9 @@ def _images(lab: Lab, work: Work, folder: Path) -> Sequence[Path]:
     panels, facts = panels_of(lab, work.item), _facts(lab, work)
     if not lab.world.first:
         return []
-    title = f"{work.item.title}\n" + "; ".join(f"{name}: {value}" for name, value in facts.items() if name != "budget")
-    return write_figure(figure_of_panels(panels, work.item.kind == "panels", title), folder, work.item.name)
+    facts = {name: value for name, value in facts.items() if name not in ("budget", "tasks")}
+    figure = figure_of_panels(panels, work.item.kind == "panels", work.item.title, facts)
+    return write_figure(figure, folder, work.item.name)
 
 
 def _facts(lab: Lab, work: Work) -> dict[str, str]:

@@ -153,6 +153,7 @@ def test_several_classes_from_coco(tree, tmp_path, two):
     images = ("--images", tree / "support/images")
     done = run(tree, tmp_path / "both", *images, "--proportion", "one=0.1,two=0.2", **two)
     assert done.exit_code == 0, done.output
+    assert "Several classes: if you know which of them each image shows" in done.output
     header, row = (tmp_path / "both/results.csv").read_text().splitlines()
     assert header.endswith("proportion of one,proportion of two,presence of one,presence of two")
     assert row.split(",")[3:5] == ["0.1000", "0.2000"]
@@ -163,6 +164,25 @@ def test_several_classes_from_coco(tree, tmp_path, two):
         (("--proportion", "0.1"), "--proportion takes one=0.1,two=0.2, got '0.1'"),
     ):
         refused(run(tree, tmp_path / "no", *images, *more, **two), sentence)
+
+
+def test_classes_that_are_known_to_be_there(tree, tmp_path, two):
+    options, table = ("--images", tree / "support/images", "--present", tmp_path / "tags.csv"), tmp_path / "tags.csv"
+    query = tree / two["query"]
+    name = query.name if query.is_file() else next(iter(sorted(query.iterdir()))).name
+    table.write_text(f"image,classes\n{name},two\n")
+    done = run(tree, tmp_path / "told", *options, **two)
+    assert done.exit_code == 0, done.output
+    assert "--present" not in done.output
+    row = dict(zip(*csv.reader((tmp_path / "told/results.csv").read_text().splitlines()), strict=True))
+    assert (float(row["presence of one"]), float(row["presence of two"])) == (0, 1)
+    assert float(row["proportion of one"]) == 0
+    table.write_text(f"image,classes\n{name},one\n")
+    refused(run(tree, tmp_path / "told", *options, "--resume", **two), "present")
+    table.write_text("other.png,one\n")
+    refused(run(tree, tmp_path / "no", *options, **two), "names none of the queries: begin each line with a file name")
+    table.write_text(f"{name},three\n")
+    refused(run(tree, tmp_path / "no", *options, **two), "tags.csv, line 1: 'three' is no class. Known: one, two")
 
 
 def test_settings_from_yaml_and_flags(tree, tmp_path):

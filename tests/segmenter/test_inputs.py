@@ -6,7 +6,7 @@ import torch
 from PIL import Image
 
 from repri import RepriError
-from repri.segmenter.inputs import as_image, as_masks, check_names, known_proportion, load_shots, name_of
+from repri.segmenter.inputs import Known, as_image, as_masks, check_names, known_proportion, load_shots, name_of
 
 
 def test_images_of_every_shape():
@@ -75,10 +75,10 @@ def test_one_image_of_two_classes_in_any_order():
 
 
 def test_known_proportions():
-    assert known_proportion(None, ("cat",)) == (None, None)
-    assert known_proportion(0.2, ("cat",)) == ((0.2,), None)
-    assert known_proportion((0.1, 0.2), ("cat",)) == (None, (0.1, 0.2))
-    assert known_proportion({"dog": 0.3, "cat": 0.2}, ("cat", "dog")) == ((0.2, 0.3), None)
+    assert known_proportion(None, ("cat",)) == Known(None, None)
+    assert known_proportion(0.2, ("cat",)) == Known((0.2,), None)
+    assert known_proportion((0.1, 0.2), ("cat",)) == Known(None, (0.1, 0.2))
+    assert known_proportion({"dog": 0.3, "cat": 0.2}, ("cat", "dog")) == Known((0.2, 0.3), None)
 
 
 @pytest.mark.parametrize(

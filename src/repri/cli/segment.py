@@ -30,6 +30,11 @@ SOME_FAILED = 3
 """Exit code where some queries could not be segmented and the others were."""
 WRITERS = 4
 """Number of threads that write results."""
+PRESENT = (
+    "Several classes: if you know which of them each image shows, a list of them makes the masks better "
+    "(--present FILE.csv, a line such as a.jpg,cat,dog)."
+)
+"""What several classes without such a list are told."""
 
 
 @settings_command(SegmentSettings)
@@ -57,6 +62,7 @@ def segment(
     from repri.runtime.distributed import world
     from repri.runtime.files import check_writable
     from repri.segmenter.outputs import Results, unwritable
+    from repri.segmenter.present import read_present
     from repri.segmenter.resume import facts_of, identity_of
     from repri.segmenter.shots import read_support
 
@@ -67,6 +73,8 @@ def segment(
     shots = read_support(source, chosen.format, None if chosen.images is None else Path(chosen.images), chosen.classes)
     queries = _queries(settings, source, folder)
     proportion = _proportion(settings.proportion, shots.classes)
+    present = None if settings.present is None else read_present(settings.present, shots.classes)
+    _check_named(present, queries, str(settings.present))
     check_writable(folder / "masks" / "x.png")
     with world() as here:
         extractor = _extractor(settings)
@@ -74,6 +82,8 @@ def segment(
         fitted = _fit(settings, shots, extractor)
         if here.first and fitted.choice.scores:
             typer.echo(f"Chosen for this support: {fitted.choice}.", err=True)
+        if here.first and len(fitted.classes) > 1 and present is None:
+            typer.echo(PRESENT, err=True)
         written = settings.write
         extras = (written.probabilities, written.overlays, written.instances)
         results = Results(folder, fitted.classes, *extras, identity_of(facts))
@@ -86,7 +96,8 @@ def segment(
         finished = frozenset(_begin(here, results, facts, todo, resume))
         todo = {name: path for name, path in todo.items() if name not in finished}
         mine, bars = dict(here.share(list(todo.items()))), Bars() if here.first else None
-        failed = _run(fitted, results, mine, settings.batch, proportion, _shown(bars, len(finished), len(mine)), bars)
+        known = {"batch": settings.batch, "proportion": proportion, "present": present}
+        failed = _run(fitted, results, mine, known, _shown(bars, len(finished), len(mine)), bars)
         failures = [*odd.items(), *(failure for part in here.gather(failed) for failure in part)]
         if here.first:
             for name, reason in failures:
@@ -107,6 +118,13 @@ def _queries(settings: SegmentSettings, support: Path, folder: Path) -> dict[str
     if not queries:
         raise RepriError(f"{settings.query} holds no images besides those of the support and the output folder.")
     return queries
+
+
+def _check_named(present: dict[str, tuple[str, ...]] | None, queries: dict[str, Path], file: str) -> None:
+    """A table of classes must be about the queries: a wrong column or suffix would change nothing otherwise."""
+    if present is not None and not any(str(p) in present or p.name in present for p in queries.values()):
+        first = next(iter(queries.values())).name
+        raise RepriError(f"{file} names none of the queries: begin each line with a file name, such as {first}.")
 
 
 def _real(path: Path) -> Path:
@@ -198,8 +216,7 @@ def _run(
     fitted: Fitted,
     results: Results,
     todo: dict[str, Path],
-    batch: int,
-    proportion: Proportion | None,
+    known: dict[str, Any],
     show: Any,
     bars: Bars | None,
 ) -> list[tuple[str, str]]:
@@ -218,7 +235,7 @@ def _run(
 
     with bars or nullcontext():
         segmented = fitted.segment_many(
-            read(), batch, proportion, on_error=lambda path, error: failed.append((names[path], str(error)))
+            read(), **known, on_error=lambda path, error: failed.append((names[path], str(error)))
         )
         writers = min(WRITERS, usable_cores())
 

@@ -69,7 +69,7 @@ def _left_out(folder: TrialFolder, plan: Plan) -> list[str]:
 
 def _run(settings: TrialSettings, planned: list[tuple[str, TrialFolder, Plan]]) -> list[FolderResult]:
     """Every draw of every method. The first method keeps its masks of most shots, if they are drawn on a sheet."""
-    from repri.segmenter.trial.run import FolderResult, Outcome, run_draw, segmenters
+    from repri.segmenter.trial.run import TOLD, FolderResult, Outcome, run_draw, segmenters
 
     tried = {method: segmenters(method, settings.extractor) for method in settings.methods}
     total = len(tried) * sum(len(draws) for _, _, plan in planned for draws in plan.draws.values())
@@ -83,7 +83,7 @@ def _run(settings: TrialSettings, planned: list[tuple[str, TrialFolder, Plan]]) 
                     scored = []
                     for draw in draws:
                         bars.show("try", done, total, f"{label}, {method}, shots: {shots}")
-                        scored.append(run_draw(segmenter, folder, draw, settings, keep))
+                        scored.append(run_draw(segmenter, folder, draw, settings, keep, method == TOLD))
                         done += 1
                     outcomes.append(Outcome(method, shots, folder.classes, tuple(scored)))
             results.append(FolderResult(label, folder, plan, tuple(outcomes)))

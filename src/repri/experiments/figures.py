@@ -119,7 +119,8 @@ def table_figure(findings: Findings) -> Figure:
         axes.set_title(f"{shots} shot{'s' if shots > 1 else ''}", fontsize=9)
         axes.set_xlabel("mIoU", fontsize=9)
     panels[0].invert_yaxis()
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8)
+    fullest = max((axes.get_legend_handles_labels() for axes in panels), key=lambda legend: len(legend[1]))
+    figure.legend(*fullest, loc="outside lower center", ncols=2, fontsize=8)
     return titled(figure, findings.item.title, findings.facts)
 
 
@@ -141,8 +142,9 @@ def _points(axes: Any, points: list[tuple[str, Any]]) -> None:
         for place, (_, number) in zip(places, points, strict=True)
         if number.paper and number.comparable
     ]
-    x, y = zip(*paper, strict=True) if paper else ((), ())
-    axes.plot(x, y, "x", color=STYLES[1]["color"], markersize=7, markeredgewidth=2, label="the paper")
+    if paper:
+        x, y = zip(*paper, strict=True)
+        axes.plot(x, y, "x", color=STYLES[1]["color"], markersize=7, markeredgewidth=2, label="the paper")
     axes.set_yticks(places, [label for label, _ in points], fontsize=8, parse_math=False)
     axes.grid(axis="x", alpha=0.3)
     axes.margins(y=0.12)

@@ -116,16 +116,17 @@ def _sources(findings: Findings) -> list[str]:
 def _by_fold(findings: Findings) -> Table:
     """Rows: ways and shots. Columns: folds and their mean. Then what each way adds to the first, on the same tasks."""
     item, paper, rows = findings.item, _paper(findings.item), []
+    folds = item.folds if paper else findings.folds
     for shots in item.shots:
         for way in findings.ways:
             numbers = []
-            for fold in item.folds:
+            for fold in folds:
                 printed = None if paper is None else paper.value(way.name, shots, fold)
                 numbers.append(_number(findings.of(way, shots).get(fold), printed))
             printed = None if paper is None else paper.value(way.name, shots)
             rows.append((_label(way, shots), (*numbers, _mean(findings, way, shots, printed))))
         rows += _published_only(findings, paper, shots)
-    columns = (*(f"fold {fold}" for fold in item.folds), "mean")
+    columns = (*(f"fold {fold}" for fold in folds), "mean")
     return Table(item.name, item.title, columns, tuple(rows), _notes(findings, *_paired(findings)), findings.facts)
 
 

@@ -126,12 +126,16 @@ class Classifier:
 
     def one_map(self, answer: Answer, known: Known) -> Answer:
         """The answer for an image at its own size, where several classes compete for its pixels: classes that are
-        probably absent leave their pixels to the others, unless their proportion was given; the likeliest class
-        always stays."""
-        if self.classes == 1:
+        absent, or are known to be, leave their pixels to the others, unless their proportion was given. If nothing is
+        known, the likeliest class always stays."""
+        if self.classes == 1 and known.there is None:
             return answer
         presence = answer.presence
-        there = (presence >= 0.5) | (presence == presence.max()) | (known.point is not None)
+        if known.there is not None:
+            there = torch.tensor(known.there)
+            presence = there.float()
+        else:
+            there = (presence >= 0.5) | (presence == presence.max()) | (known.point is not None)
         absent = answer.probability[~there].sum(0)
         kept = answer.probability * there[:, None, None]
         # In one classifier all claims sum to 1; each on its own, they may claim more than all.

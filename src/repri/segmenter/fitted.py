@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -21,6 +21,7 @@ from .experts.blend import Choice, blended, raised, weight_for
 from .experts.textures import Textures
 from .inputs import ImageLike, Known, Proportion, as_image, known_proportion, name_of
 from .look import CLEAN, Look, Seen
+from .present import check_present, shown_in, without_absent
 from .result import Segmentation
 from .settings import check_batch
 from .threads import side_by_side
@@ -57,18 +58,22 @@ class Fitted:
         """The support."""
         return self.classifier.shots
 
-    def segment(self, image: ImageLike, proportion: Proportion | None = None) -> Segmentation:
+    def segment(
+        self, image: ImageLike, proportion: Proportion | None = None, present: Iterable[str] | None = None
+    ) -> Segmentation:
         """Segment one image.
 
         Args:
             image: A file, a Pillow image, or an array [H, W, 3] or [H, W].
             proportion: Proportion of the image that the object covers, if it is known: a number, a range (low, high),
                 or a number for each of several classes by name.
+            present: Classes that the image shows, if that is known; the others get no pixel.
 
         Returns:
             The mask and the figures behind it.
         """
-        return next(self.segment_many([image], batch=1, proportion=proportion))
+        shown = None if present is None else {name_of(0, image): present}
+        return next(self.segment_many([image], batch=1, proportion=proportion, present=shown))
 
     def segment_seen(
         self, image: np.ndarray, seen: Seen, proportion: Proportion | None = None, source: str = "image 1"
@@ -92,7 +97,7 @@ class Fitted:
                 f"These cells are of {seen.size[1]}×{seen.size[0]} pixels, or were looked at differently: look again."
             )
         known = known_proportion(proportion, self.classes)
-        ((answer, weight),) = self._answers([image], known, [seen])
+        ((answer, weight),) = self._answers([image], [known], [seen])
         return self._result(source, image, self._refined(image, answer, weight, known))
 
     def segment_many(
@@ -101,6 +106,7 @@ class Fitted:
         batch: int = 8,
         proportion: Proportion | None = None,
         on_error: Callable[[str, RepriError], None] | None = None,
+        present: Mapping[str, Iterable[str]] | None = None,
     ) -> Iterator[Segmentation]:
         """Segment many images.
 
@@ -110,12 +116,18 @@ class Fitted:
             proportion: As in :meth:`segment`, for every image.
             on_error: Called with the name of an image that cannot be used, and what is wrong with it; there is no
                 result for it then. Without it, such an image is an error.
+            present: File name of an image → the classes that it shows. Images that are not named are looked at as
+                usual.
 
         Yields:
             One result for each image, in order.
         """
         check_batch(batch)
         known = known_proportion(proportion, self.classes)
+        if known.point is not None and present is not None:
+            raise RepriError("Give proportion or present, not both: a proportion says that a class is there.")
+        for names in (present or {}).values():
+            check_present(names, self.classes)
         if not isinstance(images, Iterable):
             raise RepriError(f"segment_many takes several images, got {type(images).__name__}: segment takes one.")
         numbered = enumerate(images)
@@ -124,7 +136,7 @@ class Fitted:
             groups = iter(lambda: list(islice(numbered, batch // max(1, workers))), [])
 
             def work(group: list[tuple[int, ImageLike]]) -> list[Segmentation | tuple[str, RepriError]]:
-                return self._segment_group(group, known)
+                return self._segment_group(group, known, present)
 
             for results in parallel(work, groups, workers, 2, prepare):
                 for result in results:
@@ -161,7 +173,7 @@ class Fitted:
         save_fitted(self, Path(path).expanduser())
 
     def _segment_group(
-        self, group: list[tuple[int, ImageLike]], known: Known
+        self, group: list[tuple[int, ImageLike]], known: Known, present: Mapping[str, Iterable[str]] | None
     ) -> list[Segmentation | tuple[str, RepriError]]:
         """The result of each image, or its name and what is wrong with it."""
         results: list[Segmentation | tuple[str, RepriError] | None] = []
@@ -173,23 +185,25 @@ class Fitted:
                 images[i] = as_image(image)
             except RepriError as error:
                 results[i] = (names[i], error)
-        answers = self._answers(list(images.values()), known) if images else []
+        each = {i: known._replace(there=shown_in(names[i], present, self.classes)) for i in images}
+        answers = self._answers(list(images.values()), list(each.values())) if images else []
         for i, image in images.items():
-            results[i] = self._result(names[i], image, self._refined(image, *answers.pop(0), known))
+            results[i] = self._result(names[i], image, self._refined(image, *answers.pop(0), each[i]))
         return [result for result in results if result is not None]
 
     def _answers(
-        self, images: list[np.ndarray], known: Known, there: list[Seen] | None = None
+        self, images: list[np.ndarray], known: Sequence[Known], seen_before: list[Seen] | None = None
     ) -> list[tuple[Answer, float]]:
         """The answer of the expert on objects for each image, averaged over scales and mirror images, at its own size;
-        and the weight of the expert on textures. ``there`` holds the cells of images that were looked at before."""
+        and the weight of the expert on textures. All images have the same known proportions, and each its own known
+        classes. ``seen_before`` holds the cells of images that were looked at before."""
         total: list[Answer | None] = [None] * len(images)
         weights = [0.0] * len(images)
         ways = self.look.ways()
         for scale, mirrored in ways:
             for places in self._batches(images):
-                queries = there or [self.look.see(images[i], scale, mirrored) for i in places]
-                for i, seen, answer in zip(places, queries, self.classifier.answer(queries, known), strict=True):
+                queries = seen_before or [self.look.see(images[i], scale, mirrored) for i in places]
+                for i, seen, answer in zip(places, queries, self.classifier.answer(queries, known[0]), strict=True):
                     full, before = seen.restore(answer.probability), total[i]
                     if before is None:
                         weights[i] = weight_for(self.choice, seen, self.shots.white)
@@ -197,7 +211,7 @@ class Fitted:
                     else:
                         total[i] = Answer(before.probability + full, before.proportion, before.presence)
         whole = [a if len(ways) == 1 else replace(a, probability=a.probability / len(ways)) for a in total if a]
-        return [(self.classifier.one_map(a, known), weight) for a, weight in zip(whole, weights, strict=True)]
+        return [(self.classifier.one_map(a, k), w) for a, k, w in zip(whole, known, weights, strict=True)]
 
     def _refined(self, image: np.ndarray, answer: Answer, weight: float, known: Known) -> Answer:
         """The answer with refined borders, joined with that of the expert on textures. Regions are chosen last, and
@@ -231,6 +245,9 @@ class Fitted:
             if textures is not None and not torch.equal(bounded, proportion):
                 joined = blended(probability, textures.logs(image, tuple(bounded.tolist())), weight)
             proportion = bounded
+        if known.there is not None:
+            joined = without_absent(joined, known.there)
+            proportion = proportion * torch.tensor(known.there) if known.limits else joined.mean((1, 2))
         return Answer(joined, proportion, answer.presence)
 
     def _batches(self, images: Sequence[np.ndarray]) -> list[list[int]]:

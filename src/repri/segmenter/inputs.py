@@ -43,6 +43,8 @@ class Known(NamedTuple):
     """Proportion of each class."""
     limits: tuple[float, float] | None
     """Lowest and highest proportion of the only class."""
+    there: tuple[bool, ...] | None = None
+    """Whether the image shows each class."""
 
 
 def known_proportion(proportion: Proportion | None, classes: tuple[str, ...]) -> Known:

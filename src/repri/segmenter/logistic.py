@@ -25,6 +25,7 @@ from .classify import Answer, Classifier, Shots
 from .inputs import Known
 from .look import Seen
 from .presence import presence_of, similarity
+from .present import without_absent
 from .threads import one_thread
 
 __all__ = ["LogisticClassifier", "make_classifier", "steps_of"]
@@ -77,8 +78,11 @@ class LogisticClassifier(Classifier):
         return [self._answer(seen, known) for seen in queries]
 
     def one_map(self, answer: Answer, known: Known) -> Answer:
-        """The answer as it is: the classifier itself knows which classes are absent."""
-        return answer
+        """The answer as it is, because the classifier itself knows which classes are absent, unless that is known."""
+        if known.there is None:
+            return answer
+        there = torch.tensor(known.there).float()
+        return Answer(without_absent(answer.probability, known.there), answer.proportion * there, there)
 
     def _answer(self, seen: Seen, known: Known) -> Answer:
         presence = presence_of(similarity(seen.white, seen.valid, self.directions))

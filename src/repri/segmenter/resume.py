@@ -104,6 +104,8 @@ def facts_of(settings: SegmentSettings, shots: AnnotatedShots, extractor: Featur
         "extractor identity": extractor.identity,
         "settings": chosen,
     }
+    if settings.present is not None:
+        facts["present"] = _digest(Path(settings.present).expanduser())
     file = Path(settings.method.weights or settings.method.name).expanduser()
     file = file / "method.safetensors" if file.is_dir() else file
     return facts | {"method file": _digest(file)} if file.suffix == ".safetensors" and file.is_file() else facts

@@ -94,6 +94,8 @@ class SegmentSettings:
     """Weight of textures, 0 to 1, instead of the one that the support would choose."""
     proportion: str | None = None
     """Known proportion of the image that the object covers: 0.1, 0.05-0.2, or cat=0.1,dog=0.2."""
+    present: str | None = None
+    """CSV file that says which classes images show: the file name of an image, then its classes, one image a line."""
     batch: int = 8
     """Number of images that are worked on at once."""
     write: WriteSettings = field(default_factory=WriteSettings)

@@ -151,8 +151,8 @@ def test_the_advice_of_other_trials():
 def test_each_method_has_a_segmenter(name):
     made = segmenters(name, build_quick())
     assert isinstance(made, Segmenter)
-    assert made.method == {"auto": "repri", "default": "repri"}.get(name, name.removeprefix("auto-"))
-    assert made.auto == name.startswith("auto")
+    assert made.method == {"auto": "repri", "told": "repri", "default": "repri"}.get(name, name.removeprefix("auto-"))
+    assert made.auto == name.startswith(("auto", "told"))
 
 
 def test_an_extractor_that_does_not_exist_is_told_early():

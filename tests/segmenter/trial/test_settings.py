@@ -21,7 +21,7 @@ def test_the_defaults_are_accepted():
         ({"shots": ()}, "--shots takes numbers of at least 1, got none"),
         ({"shots": (1, 2, 2)}, "--shots names 2 twice"),
         ({"methods": ()}, "--methods names no method"),
-        ({"methods": ("repri",)}, "there is no method named 'repri' to try. Known: auto, regions, auto-ce"),
+        ({"methods": ("repri",)}, "there is no method named 'repri' to try. Known: auto, told, regions, auto-ce"),
         ({"methods": ("ce", "ce")}, "--methods names ce twice"),
     ],
 )

@@ -50,6 +50,10 @@ class TrialFolder:
         """[H, W] the true mask of an image: 0 … N and 255."""
         return self.items[place].ids(self.ids)
 
+    def shown(self, place: int) -> list[str]:
+        """Classes of which an image has a pixel."""
+        return [name for name, count in zip(self.classes, self.pixels[place, :-1], strict=True) if count > 0]
+
     @property
     def shows(self) -> np.ndarray:
         """bool [images, classes]: whether an image shows a class. A class that is small everywhere counts wherever it

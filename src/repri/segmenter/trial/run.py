@@ -40,8 +40,11 @@ KEPT = 480
 """Longest side of the masks that are kept for a sheet of images."""
 RISE = 0.02
 """Rise of the IoU from which on more annotation is worth it."""
+TOLD = "told"
+"""Name of the method that is told which classes each query shows."""
 PARAMS: Mapping[str, Mapping[str, Any]] = {
     "auto": {},
+    TOLD: {},
     "regions": {"refine": "regions"},
     "auto-ce": {"method": "ce"},
     "auto-ce_h": {"method": "ce_h"},
@@ -208,7 +211,12 @@ def count_classes(mask: np.ndarray, truth: np.ndarray, classes: int) -> tuple[li
 
 
 def run_draw(
-    segmenter: Segmenter, folder: TrialFolder, draw: Draw, settings: TrialSettings, keep: bool = False
+    segmenter: Segmenter,
+    folder: TrialFolder,
+    draw: Draw,
+    settings: TrialSettings,
+    keep: bool = False,
+    told: bool = False,
 ) -> ScoredDraw:
     """Fit the segmenter to the support of a draw, segment the queries and count their pixels.
 
@@ -218,6 +226,7 @@ def run_draw(
         draw: The support and the queries.
         settings: Whether the support has scribbles, and the size of batches.
         keep: Whether the predicted masks are kept, reduced, for a sheet of images.
+        told: Whether the segmenter is told which classes each query shows.
 
     Returns:
         The counts and the times.
@@ -229,12 +238,10 @@ def run_draw(
     start = time.perf_counter()
     fitted = segmenter.fit_maps(images, maps, folder.classes)
     fit_s = time.perf_counter() - start
+    queries = [folder.items[i].image for i in draw.queries]
+    present = {str(q): folder.shown(i) for q, i in zip(queries, draw.queries, strict=True)} if told else None
     hits, unions, masks, spent, start = [], [], [], 0.0, time.perf_counter()
-    for i, result in zip(
-        draw.queries,
-        fitted.segment_many([folder.items[i].image for i in draw.queries], settings.batch),
-        strict=True,
-    ):
+    for i, result in zip(draw.queries, fitted.segment_many(queries, settings.batch, present=present), strict=True):
         spent += time.perf_counter() - start
         hit, union = count_classes(result.mask, folder.mask(i), len(folder.classes))
         hits.append(hit)

@@ -8,7 +8,7 @@ from repri.runtime.errors import RepriError
 
 __all__ = ["TRIED", "TrialSettings"]
 
-TRIED = ("auto", "regions", "auto-ce", "auto-ce_h", "default", "forest", "prototype", "ce", "ce_h")
+TRIED = ("auto", "told", "regions", "auto-ce", "auto-ce_h", "default", "forest", "prototype", "ce", "ce_h")
 """Names of the methods that can be tried."""
 
 
@@ -23,7 +23,8 @@ class TrialSettings:
     queries: int = 15
     """Number of other images that are segmented and scored in each draw, at most."""
     methods: tuple[str, ...] = ("auto", "forest")
-    """Methods that are tried, with commas: auto, regions, auto-ce, auto-ce_h, default, forest, prototype, ce, ce_h."""
+    """Methods that are tried, with commas: auto, told (as auto, but it is told which classes each query shows),
+    regions, auto-ce, auto-ce_h, default, forest, prototype, ce, ce_h."""
     scribbles: bool = False
     """Use simulated scribbles as the support instead of whole masks."""
     extractor: str = "default"

@@ -38,7 +38,8 @@ def losses(model: nn.Module, part: Example, settings: TrainSettings, aligned: bo
     if settings.loss.mixup > 0:
         mixing = float(torch.distributions.Beta(settings.loss.mixup, settings.loss.mixup).sample())
         x = mixing * x + (1 - mixing) * x.roll(1, 0)
-    half = settings.run.mixed_precision and x.device.type == "cuda"
+    run = settings.run
+    half = run.mixed_precision if x.device.type == "cuda" else run.mixed_precision_on_cpu
     with torch.autocast(x.device.type, torch.bfloat16, enabled=half):
         features, logits = model(x)
     unlike = features.new_zeros(()) if targets is None else unlikeness(features.float(), targets).sum()

@@ -216,12 +216,14 @@ class ValidationSettings:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """How the program runs; nothing here changes what is learned."""
+    """How the program runs; apart from the rounding of mixed precision, nothing here changes what is learned."""
 
     save_minutes: float = 10.0
     """Minutes between checkpoints; one is also written after each epoch."""
     mixed_precision: bool = True
     """Use mixed precision on a GPU."""
+    mixed_precision_on_cpu: bool = False
+    """Use mixed precision on a CPU too. Processors with bfloat16 instructions train two to three times as fast."""
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,7 @@ class PSPTrainee(Trainee):
         self.active, self.still = _divided(network.backbone, names, frozen)
 
     def features(self, x: Tensor) -> Tensor:
+        x = x.contiguous(memory_format=torch.channels_last)
         for name in self.active:
             layer = self.network.backbone.get_submodule(name)
             x = checkpoint(layer, x, use_reentrant=False) if self.recompute and self.training else layer(x)

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 from repri.training.batches import Example
 from repri.training.loss import losses, unlikeness
-from repri.training.settings import LossSettings, TrainSettings
+from repri.training.settings import LossSettings, RunSettings, TrainSettings
 
 
 class Fixed(nn.Module):
@@ -43,6 +43,29 @@ def test_the_smoothed_cross_entropy(protocol):
         target[int(labels[b, y, x])] = 0.9 if protocol == "official" else 0.9 + spread
         expected -= float((target * F.log_softmax(logits[b, :, y, x], 0)).sum())
     assert result.tolist() == pytest.approx([expected, 0], rel=1e-5)
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_mixed_precision_on_a_cpu(half):
+    """The network computes in half precision where that is asked for, and the losses in single precision."""
+
+    class Network(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.kinds = nn.Conv2d(3, 5, 1), []
+
+        def forward(self, x):
+            logits = self.layer(x)
+            self.kinds.append(logits.dtype)
+            return logits, logits
+
+    network, (_, labels) = Network(), made_logits()
+    settings = TrainSettings(run=RunSettings(mixed_precision_on_cpu=half))
+    result = losses(network, Example(torch.rand(2, 3, 9, 9), labels), settings, True)
+    assert network.kinds == [torch.bfloat16 if half else torch.float32]
+    assert result.dtype == torch.float32
+    result.sum().backward()
+    assert network.layer.weight.grad.dtype == torch.float32
 
 
 def test_mixup_mixes_neighbours():

@@ -27,8 +27,8 @@ from torch import Tensor
 from repri import FeatureStore, build_method, load_extractor, open_dataset, sample_tasks
 from repri.data.tasks.tasks import Task
 from repri.evaluation.runner import Loaded, Runner
-from repri.inference.labels import IGNORE
-from repri.methods import Episode
+from repri.inference.labels import IGNORE, has_object
+from repri.methods import Episode, Support
 from repri.protocols import get_protocol
 from repri.refine import get_refiner
 from repri.regions.choose import LARGE, POWER, expected_iou, merged
@@ -53,6 +53,10 @@ class Case(NamedTuple):
     """[h, w] the same with the true proportion."""
     resolved: Tensor
     """[h, w] the same with the proportion of the chosen regions."""
+    own: Tensor
+    """[h, w] RePRI with the query as its only shot, labelled by the chosen regions."""
+    larger: Tensor
+    """[h, w] RePRI on images that are 1.42 times as large."""
     truth: Tensor
     known: Tensor
     """[h, w] fraction of each cell that is the object, and that has a label."""
@@ -63,6 +67,8 @@ class Case(NamedTuple):
     likeness: Tensor
     """[C] cosine of the mean feature inside each candidate to the support's foreground, minus that to its
     background."""
+    quality: Tensor
+    """[C] IoU that the region model predicts for each candidate."""
     proportions: tuple[float, float]
     """π as RePRI estimates it, and the true one."""
 
@@ -108,13 +114,14 @@ def cache(options: argparse.Namespace) -> None:
         assert loaded.image is not None
         p, pi = probabilities(runners[fold], loaded)
         told, _ = probabilities(runners[fold], loaded, loaded.truth.proportion)
-        kinds, masks = candidates(model, store.get(loaded.image), on_grid(p, SIDE))
+        kinds, masks, quality = candidates(model, store.get(loaded.image), on_grid(p, SIDE))
         single = masks[torch.from_numpy(kinds == "peak")]
-        size = float(single[merged(single.float(), on_grid(p, SIDE))].any(0).float().mean())
-        again, _ = probabilities(runners[fold], loaded, min(max(size, 1e-3), 0.99))
+        regions = single[merged(single.float(), on_grid(p, SIDE))].any(0)
+        again, _ = probabilities(runners[fold], loaded, min(max(float(regions.float().mean()), 1e-3), 0.99))
         mask = loaded.truth.mask
         rows, columns = (((np.arange(SIDE) + 0.5) / SIDE * n).astype(int) for n in mask.shape)
         maps = {"p": p, "oracle": told, "resolved": again}
+        maps |= {"own": by_itself(runners[fold], loaded, regions, p), "larger": enlarged(runners[fold], task)}
         np.savez_compressed(
             file,
             **{name: on_grid(values, SIDE).half().numpy() for name, values in maps.items()},
@@ -122,9 +129,30 @@ def cache(options: argparse.Namespace) -> None:
             masks=np.packbits(masks.numpy(), axis=-1),
             kinds=kinds,
             likeness=likeness(loaded.episode, masks).numpy(),
+            quality=quality.numpy(),
             about=np.array([fold, task.class_id, pi, loaded.truth.proportion]),
         )
         print(f"{i + 1} of {len(tasks)}: {len(kinds)} candidates", flush=True)
+
+
+def by_itself(runner: Runner, task: Loaded, regions: Tensor, p: Tensor) -> Tensor:
+    """[H, W] probabilities of RePRI whose only shot is the query itself, labelled by regions; p where they show
+    nothing."""
+    height, width = task.truth.mask.shape
+    full = F.interpolate(regions[None, None].float(), (height, width), mode="bilinear")[0, 0] > 0.5
+    labels = task.truth.view.labels(full.numpy().astype(np.uint8), "area")
+    if not has_object(labels[None]).any():
+        return p
+    episode = replace(task.episode, support=Support([task.episode.query], [labels]))
+    return probabilities(runner, task._replace(episode=episode))[0]
+
+
+def enlarged(runner: Runner, task: Task) -> Tensor:
+    """[H, W] probabilities of RePRI on images that are 1.42 times as large."""
+    store = runner.store
+    larger = FeatureStore(store.extractor, store.resize, round(1.42 * store.size), precision=store.precision)
+    other = replace(runner, store=larger)
+    return probabilities(other, other.load(task))[0]
 
 
 def likeness(episode: Episode, masks: Tensor) -> Tensor:
@@ -141,8 +169,8 @@ def likeness(episode: Episode, masks: Tensor) -> Tensor:
     return cosines[:, 0] - cosines[:, 1]
 
 
-def candidates(model: RegionModel, embedding: Embedding, p: Tensor) -> tuple[np.ndarray, Tensor]:
-    """[C] kinds of prompts and bool [C, h, w] candidates, for probabilities p [h, w]."""
+def candidates(model: RegionModel, embedding: Embedding, p: Tensor) -> tuple[np.ndarray, Tensor, Tensor]:
+    """[C] kinds of prompts, bool [C, h, w] candidates and [C] their predicted IoU, for probabilities p [h, w]."""
     scale = torch.tensor([embedding.size[1] / p.shape[1], embedding.size[0] / p.shape[0]])
     points = (peaks(p, PEAKS + 4, APART, HIGH).flip(-1) + 0.5) * scale
     box = (torch.tensor(box_of(p)).float().unflatten(0, (2, 2)) * scale).flatten()
@@ -155,14 +183,16 @@ def candidates(model: RegionModel, embedding: Embedding, p: Tensor) -> tuple[np.
         "peaks and mask": {"points": points[:PEAKS], "mask": p},
         "peak and box": {"points": points[:1], "box": box},
     }
-    kinds, masks = [], []
+    kinds, masks, quality = [], [], []
     for kind, prompt in prompts.items():
         if len(prompt.get("points", [0])) == 0:
             continue
-        logits = model.masks(embedding, **prompt).logits.flatten(0, 1)
+        given = model.masks(embedding, **prompt)
+        logits = given.logits.flatten(0, 1)
         masks.append(F.interpolate(logits[None], p.shape, mode="bilinear")[0] > 0)
+        quality.append(given.iou.flatten())
         kinds += [kind] * len(logits)
-    return np.array(kinds), torch.cat(masks)
+    return np.array(kinds), torch.cat(masks), torch.cat(quality)
 
 
 def box_of(p: Tensor, threshold: float = 0.5) -> tuple[int, int, int, int]:
@@ -179,11 +209,12 @@ def load_case(file: Path) -> Case:
     with np.load(file) as kept:
         values = {name: kept[name] for name in kept.files}
     masks = np.unpackbits(values["masks"], axis=-1).reshape(-1, SIDE, SIDE)
-    maps = [values[name] for name in ("p", "oracle", "resolved")]
+    maps = [values[name] for name in ("p", "oracle", "resolved", "own", "larger")]
     maps += [values["truth"] == 1, values["truth"] != 255, masks]
     coarse = [_coarse(torch.from_numpy(m)) for m in maps]
     fold, class_id, pi, true = values["about"].tolist()
-    return Case(int(fold), int(class_id), *coarse, values["kinds"], torch.from_numpy(values["likeness"]), (pi, true))
+    likeness, quality = (torch.from_numpy(values[name]).float() for name in ("likeness", "quality"))
+    return Case(int(fold), int(class_id), *coarse, values["kinds"], likeness, quality, (pi, true))
 
 
 def _coarse(maps: Tensor) -> Tensor:
@@ -227,9 +258,21 @@ def above(kind: str, least: float) -> Way:
     return choose
 
 
-def resolved(power: float) -> Way:
-    """Peaks merged by the p of RePRI that was told the size of the regions."""
-    return lambda case: union("peak", power)(case._replace(p=case.resolved))
+def by(other: Callable[[Case], Tensor], power: float = POWER) -> Way:
+    """Peaks merged by another map than p."""
+    return lambda case: union("peak", power)(case._replace(p=other(case)))
+
+
+def trusted(strength: float) -> Way:
+    """Candidates of peaks, merged; those count more whose IoU the region model predicts to be high."""
+
+    def choose(case: Case) -> Tensor:
+        masks = case.of("peak")
+        weights = case.quality[torch.from_numpy(case.kinds == "peak")].clamp(0.3, 1) ** strength
+        chosen = merged(masks * weights[:, None, None], case.p)
+        return masks[chosen].amax(0) if chosen else (case.p > 0.5).float()
+
+    return choose
 
 
 def pooled(case: Case) -> Tensor:
@@ -250,7 +293,14 @@ WAYS: dict[str, Way] = {
     **{f"merged: peaks, p to the power {power}": union("peak", power) for power in (0.2, 0.3, 0.4, 0.5, 0.7, 1.0)},
     "merged: ten peaks": union("peak, lower peak", POWER),
     "merged: all prompts": union("peak, lower peak, peaks, box, box and mask, peaks and mask, peak and box", POWER),
-    **{f"merged: peaks by the re-solved p, {power}": resolved(power) for power in (0.5, 0.7, 1.0)},
+    **{f"merged: peaks by the re-solved p, {x}": by(lambda case: case.resolved, x) for x in (0.5, 0.7, 1.0)},
+    "RePRI, the query as its only shot": lambda case: (case.own > 0.5).float(),
+    "merged: peaks by that": by(lambda case: case.own),
+    "merged: peaks by that and p": by(lambda case: (case.own * case.p).sqrt()),
+    "RePRI at 1.42 times the size": lambda case: (case.larger > 0.5).float(),
+    "merged: peaks by that p": by(lambda case: case.larger),
+    "merged: peaks by the mean of both sizes": by(lambda case: (case.larger + case.p) / 2),
+    "merged: peaks by p and predicted IoU": trusted(0.5),
     **{f"one candidate, weight of prototypes {strength}": alike(strength) for strength in (0.0, 2.0, 5.0)},
     "the best candidate, by the truth": lambda case: case.masks[int(_iou(case, case.masks)[2].argmax())],
 }

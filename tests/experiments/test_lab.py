@@ -40,6 +40,13 @@ def test_extractors_that_have_not_seen_the_tested_classes():
     assert lab.settings(Cell("coco-pascal", way, 1, 0, 1, 4)).data.test_data == "pascal"
 
 
+def test_a_preset_is_for_ways_that_have_none():
+    lab = Lab(ReproduceSettings("here", preset="trained"), CellStore(None))
+    ways = (Way("RePRI", "repri"), Way("RePRI, the authors' classifier", "repri", preset="original"))
+    presets = [lab.settings(Cell("pascal", way, 1, 0, 1, 4)).method.preset for way in ways]
+    assert presets == ["trained", "original"]
+
+
 def test_methods_that_cannot_be_computed_say_why():
     plain = Lab(ReproduceSettings("here"), CellStore(None))
     given = Lab(ReproduceSettings("here", heads="runs/{method}-{variant}-fold{fold}/m.safetensors"), CellStore(None))

@@ -25,6 +25,7 @@ def test_generated_scenes_are_always_there():
         ({"tasks": 0}, "--tasks must be at least 1, got 0"),
         ({"images": -1}, "--images must be at least 1, got -1"),
         ({"protocol": "clan"}, "clean"),
+        ({"preset": "orignal"}, "original"),
     ],
 )
 def test_mistakes_are_sentences(given, message):

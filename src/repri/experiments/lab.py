@@ -103,7 +103,8 @@ class Lab:
             test_data="pascal" if shifted else None,
         )
         tasks = TaskSettings(shots=(cell.shots,), runs=cell.runs, tasks=cell.tasks, seed=cell.seed)
-        method = MethodSettings(cell.way.method, self._head(cell), cell.way.preset, dict(cell.way.settings))
+        preset = cell.way.preset or self.place.preset
+        method = MethodSettings(cell.way.method, self._head(cell), preset, dict(cell.way.settings))
         return EvaluationSettings(data, tasks, self._extractor_settings(cell), method, self.place.protocol)
 
     def _head(self, cell: Cell) -> str | None:

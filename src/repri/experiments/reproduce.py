@@ -130,6 +130,7 @@ def _facts(lab: Lab, work: Work) -> dict[str, str]:
     return {
         "data": data.get(cell.data, "PASCAL-5i"),
         "protocol": lab.place.protocol,
+        **({"preset": lab.place.preset} if lab.place.preset else {}),
         "extractor": Path(name).name if "/" in name and not name.startswith("hub:") else name,
         "budget": budget.name,
         "tasks": f"{cell.runs}×{cell.tasks} for each fold and number of shots",

@@ -28,6 +28,8 @@ class ReproduceSettings:
     """The extractor; without a name, the variant of the embedded model that has not seen the tested classes."""
     protocol: str = "clean"
     """Protocol: clean, official or paper."""
+    preset: str | None = None
+    """Inference preset of RePRI, such as original; by default the one of the protocol or the extractor."""
     heads: str | None = None
     """Trained networks of methods, such as runs/{method}-fold{fold}/method.safetensors. {method}, {variant} and {fold}
     are replaced."""
@@ -45,8 +47,12 @@ class ReproduceSettings:
     """Folder of stored results, which count as computed."""
 
     def check(self) -> None:
-        """Raise an error if a protocol is unknown or a number is too small."""
+        """Raise an error if a protocol or a preset is unknown, or a number is too small."""
         get_protocol(self.protocol)
+        if self.preset is not None:
+            from repri.inference import InferenceConfig  # late: it needs torch
+
+            InferenceConfig.preset(self.preset)
         for name in ("runs", "tasks", "images"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise RepriError(f"--{name} must be at least 1, got {value}.")

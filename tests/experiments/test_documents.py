@@ -4,16 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from repri.experiments.documents import index_of, shown, update_page
+from repri.experiments.documents import PAGES, index_of, shown, update_page
 from repri.runtime.errors import RepriError
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
 
 
-def test_the_page_of_results_and_the_index_are_up_to_date():
-    page = ROOT / "docs" / "results.md"
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_are_up_to_date(name):
+    page = ROOT / name
     assert update_page(page, RESULTS) == page.read_text(), "run: repri reproduce docs"
+
+
+def test_the_index_is_up_to_date():
     assert index_of(RESULTS) == (RESULTS / "README.md").read_text(), "run: repri reproduce docs"
 
 
@@ -25,7 +29,12 @@ def test_parts_of_a_result():
     assert shown("one-road/embedded-1shot", "folds", RESULTS) == "48.8, 56.8, 59.8, 47.0"
     assert shown("+".join(f"one-road/joint-fold{f}-1shot" for f in range(4)), "short", RESULTS) == "62.1 ± 0.5"
     assert shown("paper", "table1/RePRI/1/3", RESULTS) == "47.5"
-    for part, message in (("nothing", "no part named 'nothing'"), ("fold7", "has no fold7")):
+    assert [shown("regions/guided-10shot", part, RESULTS) for part in ("border", "border0", "final")] == [
+        "36.8",
+        "45.1",
+        "0.42",
+    ]
+    for part, message in (("nothing", "no part named 'nothing'"), ("fold7", "has no fold7"), ("border0", "has no border0")):
         with pytest.raises(RepriError, match=message):
             shown(name, part, RESULTS)
 

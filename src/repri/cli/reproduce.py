@@ -49,10 +49,10 @@ def _list() -> None:
 
 
 def _docs(results: Path, check: bool) -> None:
-    from repri.experiments.documents import index_of, update_page
+    from repri.experiments.documents import PAGES, index_of, update_page
 
-    page, index = Path("docs/results.md"), results / "README.md"
-    for path, text in ((page, update_page(page, results)), (index, index_of(results))):
+    texts = {Path(page): update_page(Path(page), results) for page in PAGES} | {results / "README.md": index_of(results)}
+    for path, text in texts.items():
         same = path.is_file() and path.read_text(encoding="utf-8") == text
         if not same and check:
             raise RepriError(f"{path} is not what the result files give: run repri reproduce docs.")

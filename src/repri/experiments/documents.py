@@ -15,7 +15,8 @@ what the files give::
 
 ``{file}`` gives mIoU, half of its interval, the runs and tasks if they are not 5×1000, and δ. Parts of it are
 ``{file:miou}``, ``{file:half}`` (without δ), ``{file:short}`` (without runs and tasks too), ``{file:delta}`` (with δ,
-without runs and tasks), ``{file:folds}`` and ``{file:fold0}``. ``{a+b:half}`` takes each fold from the last file that
+without runs and tasks), ``{file:folds}``, ``{file:fold0}``, and boundary F and the median error of π as ``{file:border}``,
+``{file:border0}`` (of fold 0) and ``{file:final}``. ``{a+b:half}`` takes each fold from the last file that
 has it. ``{paper:table1/RePRI/1}`` is the paper's number, and ``{paper:table1/RePRI/1/0}`` that of fold 0.
 """
 
@@ -33,7 +34,10 @@ from repri.runtime.reading import read_json, read_text
 from .published import published
 from .report import mean_of_folds
 
-__all__ = ["index_of", "shown", "update_page"]
+__all__ = ["PAGES", "index_of", "shown", "update_page"]
+
+PAGES = ("docs/results.md", "docs/regions.md")
+"""Pages with tables of result files."""
 
 TABLE = re.compile(r"<!-- table\n(?P<template>.*?)\n-->\n(?P<old>.*?)<!-- end -->", re.DOTALL)
 PLACE = re.compile(r"\{(?P<name>paper|[^{}:\s]*/[^{}:\s]*)(?::(?P<part>[^{}]+))?\}")
@@ -79,10 +83,15 @@ def shown(name: str, part: str | None, results: Path) -> str:
         return _of_paper(part or "")
     files = [load_result(results / f"{file}.json") for file in name.split("+")]
     folds = {fold: values for file in files for fold, values in sorted(file["per_fold"].items())}
-    if part is not None and part.startswith("fold") and part != "folds":
-        if part.removeprefix("fold") not in folds:
+    if part is not None and (one := re.fullmatch(r"(fold|border)(\d+)", part)):
+        value = folds.get(one[2], {}).get("miou" if one[1] == "fold" else "boundary_f")
+        if value is None:
             raise RepriError(f"{name} has no {part}.")
-        return f"{folds[part.removeprefix('fold')]['miou']:.1f}"
+        return f"{value:.1f}"
+    if part == "border":
+        return f"{files[0]['boundary_f']:.1f}"
+    if part == "final":
+        return f"{files[0]['proportion_error']['final']:.2f}"
     if part == "folds":
         return ", ".join(f"{folds[fold]['miou']:.1f}" for fold in sorted(folds))
     mean, low, high = mean_of_folds([folds[fold] for fold in sorted(folds)])
@@ -100,7 +109,8 @@ def shown(name: str, part: str | None, results: Path) -> str:
         text = text.split(" (")[0]
     elif part is not None:
         raise RepriError(
-            f"A placeholder has no part named {part!r}: miou, half, short, delta, folds and fold0 are known."
+            f"A placeholder has no part named {part!r}: miou, half, short, delta, folds, fold0, border, border0 and final "
+            "are known."
         )
     return f"{text}, δ {error['initial']:.2f} → {error['final']:.2f}"
 

@@ -34,7 +34,11 @@ def test_parts_of_a_result():
         "45.1",
         "0.42",
     ]
-    for part, message in (("nothing", "no part named 'nothing'"), ("fold7", "has no fold7"), ("border0", "has no border0")):
+    for part, message in (
+        ("nothing", "no part named 'nothing'"),
+        ("fold7", "has no fold7"),
+        ("border0", "has no border0"),
+    ):
         with pytest.raises(RepriError, match=message):
             shown(name, part, RESULTS)
 

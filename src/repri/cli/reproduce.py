@@ -51,7 +51,8 @@ def _list() -> None:
 def _docs(results: Path, check: bool) -> None:
     from repri.experiments.documents import PAGES, index_of, update_page
 
-    texts = {Path(page): update_page(Path(page), results) for page in PAGES} | {results / "README.md": index_of(results)}
+    texts = {Path(page): update_page(Path(page), results) for page in PAGES}
+    texts[results / "README.md"] = index_of(results)
     for path, text in texts.items():
         same = path.is_file() and path.read_text(encoding="utf-8") == text
         if not same and check:

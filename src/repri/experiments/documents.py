@@ -15,9 +15,9 @@ what the files give::
 
 ``{file}`` gives mIoU, half of its interval, the runs and tasks if they are not 5×1000, and δ. Parts of it are
 ``{file:miou}``, ``{file:half}`` (without δ), ``{file:short}`` (without runs and tasks too), ``{file:delta}`` (with δ,
-without runs and tasks), ``{file:folds}``, ``{file:fold0}``, and boundary F and the median error of π as ``{file:border}``,
-``{file:border0}`` (of fold 0) and ``{file:final}``. ``{a+b:half}`` takes each fold from the last file that
-has it. ``{paper:table1/RePRI/1}`` is the paper's number, and ``{paper:table1/RePRI/1/0}`` that of fold 0.
+without runs and tasks), ``{file:folds}`` and ``{file:fold0}``. Boundary F is ``{file:border}`` and ``{file:border0}``,
+and the median error of π is ``{file:final}``. ``{a+b:half}`` takes each fold from the last file that has it.
+``{paper:table1/RePRI/1}`` is the paper's number, and ``{paper:table1/RePRI/1/0}`` that of fold 0.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ def shown(name: str, part: str | None, results: Path) -> str:
         text = text.split(" (")[0]
     elif part is not None:
         raise RepriError(
-            f"A placeholder has no part named {part!r}: miou, half, short, delta, folds, fold0, border, border0 and final "
-            "are known."
+            f"A placeholder has no part named {part!r}. Known: miou, half, short, delta, folds, fold0, border, "
+            "border0, final."
         )
     return f"{text}, δ {error['initial']:.2f} → {error['final']:.2f}"
 

@@ -1,6 +1,6 @@
 """Time of a training step of PSPNet-ResNet-50 after its frozen layer3, with the bottleneck as it stands and factored.
 
-python benchmarks/step.py [--size 161] [--batch 12] [--threads 2] [--repeats 3]
+python benchmarks/step.py [--size 161] [--batch 12] [--threads 2] [--repeats 3] [--half]
 """
 
 from __future__ import annotations
@@ -25,17 +25,20 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=12)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--half", action="store_true", help="mixed precision: the network computes in bfloat16")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     backbone = build_backbone("resnet50")
     assert isinstance(backbone, ResNet)
     network = PSPNet(backbone).train()
     cells = -(-options.size // 8)
-    x = torch.randn(options.batch, 1024, cells, cells)
+    x = torch.randn(options.batch, 1024, cells, cells).contiguous(memory_format=torch.channels_last)
 
     def step(bottleneck: Callable[[Tensor], Tensor]) -> None:
         network.zero_grad(set_to_none=True)
-        bottleneck(backbone.get_submodule("layer4")(x)).sum().backward()
+        with torch.autocast("cpu", torch.bfloat16, enabled=options.half):
+            features = bottleneck(backbone.get_submodule("layer4")(x))
+        features.float().sum().backward()
 
     methods = {
         "plain": lambda: step(lambda y: network.bottleneck(network.ppm(y))),

@@ -87,6 +87,8 @@ def test_what_an_extractor_says_by_default():
     assert extractor.default_preset == "clean"
     extractor.background = torch.ones(4)
     assert extractor.default_preset == "discriminant"
+    extractor.networks = 2
+    assert extractor.default_preset == "joint"
     with pytest.raises(TypeError, match="Can't instantiate abstract class FeatureExtractor"):
         FeatureExtractor()
 

@@ -44,8 +44,21 @@ def test_projections_are_whitened_features_with_their_own_length():
     unit = features[:, 1, 2] / features[:, 1, 2].norm()
     torch.testing.assert_close(projected[:, 1, 2], whitening.basis.T @ (unit - whitening.mean))
     torch.testing.assert_close(whitening(features), F.normalize(projected, dim=0))
-    matrix, mean = torch.randn(8, 8, generator=draw), torch.randn(8, generator=draw)
-    mapped = whitening.through(matrix, mean)
-    moved = torch.einsum("dc,chw->dhw", matrix, F.normalize(features, dim=0) - mean[:, None, None])
-    torch.testing.assert_close(mapped.project(moved), projected, rtol=1e-3, atol=1e-3)
-    torch.testing.assert_close(mapped(moved), F.normalize(mapped.project(moved), dim=0))
+    wider = torch.cat([torch.randn(2, 3, 4, generator=draw), features, torch.randn(1, 3, 4, generator=draw)])
+    torch.testing.assert_close(whitening._replace(first=2).project(wider), projected)
+
+
+def test_a_linear_map_of_the_features_keeps_the_whitening():
+    draw = torch.Generator().manual_seed(3)
+    whitening = whitening_of(F.normalize(torch.randn(500, 8, generator=draw), dim=1), 5)
+    features, matrix = torch.randn(8, 300, generator=draw), torch.randn(8, 8, generator=draw)
+    mapped = matrix @ F.normalize(features, dim=0) + 0.3
+    through = whitening.seen_through(features, mapped)
+    expected = whitening.project(features)
+    torch.testing.assert_close(through.project(mapped), expected, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(through(mapped), F.normalize(through.project(mapped), dim=0))
+    few = whitening.seen_through(features, mapped[:4])  # half of it is lost
+    lost = (few.project(mapped[:4]) - expected).square().sum() / (
+        expected - expected.mean(1, keepdim=True)
+    ).square().sum()
+    assert 0.1 < lost < 0.9

@@ -40,7 +40,9 @@ def test_presets_derived_from_clean():
     assert trained == clean.replace(background="support", transduction=1.0)
     assert config_of("trained-ce") == trained.replace(lambda_h=0.0, lambda_kl=0.0)
     assert config_of("trained-oracle").background == "support"
-    assert InferenceConfig.preset("discriminant") == trained.replace(background="known", shots_bias=1.5)
+    known = trained.replace(background="known", shots_bias=1.5)
+    assert InferenceConfig.preset("discriminant") == known
+    assert InferenceConfig.preset("joint") == known.replace(start_bias=0.5, shots_bias=0.625)
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -157,7 +157,7 @@ def test_settings_build_an_extractor(tmp_path):
 
 
 def test_parts_may_see_the_image_at_another_size_and_be_projected():
-    path = Path(__file__).parents[2] / "configs" / "networks" / "lowlevel-distilled.yaml"
+    path = Path(__file__).parents[2] / "configs" / "networks" / "lowlevel-twin.yaml"
     joint = load_extractor(path)
     image = torch.rand(1, 3, 96, 128)
     features = joint.extract(image)

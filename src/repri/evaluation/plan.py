@@ -13,6 +13,7 @@ from repri.data.datasets.open import open_dataset
 from repri.data.io.classes import PASCAL, among
 from repri.data.tasks.tasks import TaskList, load_tasks, sample_tasks
 from repri.features.extractor import FeatureExtractor
+from repri.inference.config import PRESETS
 from repri.methods import Method, build_method
 from repri.protocols import Protocol, get_protocol
 from repri.refine import get_refiner, refine_name
@@ -63,11 +64,11 @@ class Plan:
                     f"The extractors of the folds want different presets ({listed}): choose one with --preset."
                 )
             return next(iter(wanted.values()))
-        if asked == "discriminant":
+        if asked in PRESETS and PRESETS[asked].background == "known":
             for fold, extractor in extractors.items():
                 if extractor.background is None:
                     raise RepriError(
-                        f"The preset discriminant needs an extractor that knows the direction of backgrounds, and "
+                        f"The preset {asked} needs an extractor that knows the direction of backgrounds, and "
                         f"{extractor.name} (fold {fold}) does not: only extractors with a discriminant head do."
                     )
         return asked

@@ -61,6 +61,9 @@ class FeatureExtractor(ABC):
     background: Tensor | None = None
     """[C] direction of backgrounds in general among its features, if it is known (``models.heads.discriminant``)."""
 
+    networks: int = 1
+    """Number of networks whose features it joins."""
+
     @property
     def widths(self) -> tuple[int, ...]:
         """Number of channels of each layer that it gives; their sum is C."""
@@ -69,7 +72,9 @@ class FeatureExtractor(ABC):
     @property
     def default_preset(self) -> str:
         """The inference preset that suits its features."""
-        return "clean" if self.background is None else "discriminant"
+        if self.background is None:
+            return "clean"
+        return "discriminant" if self.networks == 1 else "joint"
 
     def cells(self, pixels: tuple[int, int]) -> tuple[int, int]:
         """Rows and columns of cells for an input of some height and width."""

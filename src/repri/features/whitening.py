@@ -24,27 +24,44 @@ class Whitening(NamedTuple):
     """The mean and spread of an extractor's features."""
 
     mean: Tensor
-    """[C] mean of unit features."""
+    """[c] mean of unit features."""
     basis: Tensor
-    """[C, r] principal directions, each divided by the standard deviation along it."""
+    """[c, r] principal directions, each divided by the standard deviation along it."""
+    first: int = 0
+    """First of the c channels that it is about; an extractor of several layers may know one of them."""
 
     def __call__(self, features: Tensor) -> Tensor:
         """Features [C, …] → whitened features [r, …], of length 1 at each place."""
         return F.normalize(self.project(features), dim=0)
 
     def project(self, features: Tensor) -> Tensor:
-        """Features [C, …] → basisᵀ·(x̂ − mean) [r, …], where x̂ has length 1; the result keeps its own length."""
-        unit = F.normalize(features.float().flatten(1), dim=0)
+        """Features [C, …] → basisᵀ·(x̂ − mean) [r, …], where x̂ are its c channels at length 1; the result keeps its own
+        length."""
+        mine = features[self.first : self.first + len(self.mean)]
+        unit = F.normalize(mine.float().flatten(1), dim=0)
         return (self.basis.T @ (unit - self.mean[:, None])).reshape(-1, *features.shape[1:])
 
-    def through(self, matrix: Tensor, mean: Tensor) -> MappedWhitening:
-        """The whitening of features z = A·(x̂ − μ), with A [C, C] and μ [C], where this one is for x̂ = A⁻¹·z + μ."""
-        back = torch.linalg.solve(matrix.double(), self.basis.T.double(), left=False)  # Bᵀ·A⁻¹
-        return MappedWhitening(back.float(), self.basis.T @ (mean - self.mean))
+    def to(self, device: torch.device) -> Whitening:
+        """The same on a device."""
+        return self._replace(mean=self.mean.to(device), basis=self.basis.to(device))
+
+    def seen_through(self, features: Tensor, mapped: Tensor) -> MappedWhitening:
+        """The same whitening for features z that a map made from others, as far as a linear map of z gives it.
+
+        Args:
+            features: [C, M] features of many places.
+            mapped: [w, M] z at these places.
+
+        Returns:
+            The map with the least squared error.
+        """
+        with_one = torch.cat([mapped.double(), torch.ones(1, mapped.shape[1], dtype=torch.float64)])
+        solved = torch.linalg.lstsq(with_one.T, self.project(features).double().T).solution.T.float()
+        return MappedWhitening(solved[:, :-1].contiguous(), solved[:, -1].contiguous())
 
 
 class MappedWhitening(NamedTuple):
-    """The whitening of features that a linear map made from others."""
+    """The whitening of features that a map made from others."""
 
     matrix: Tensor
     """[r, C]."""
@@ -58,6 +75,10 @@ class MappedWhitening(NamedTuple):
     def project(self, features: Tensor) -> Tensor:
         """Features [C, …] → matrix·x + offset [r, …]; the result keeps its own length."""
         return (self.matrix @ features.float().flatten(1) + self.offset[:, None]).reshape(-1, *features.shape[1:])
+
+    def to(self, device: torch.device) -> MappedWhitening:
+        """The same on a device."""
+        return MappedWhitening(self.matrix.to(device), self.offset.to(device))
 
 
 def whitening_of(rows: Tensor, rank: int = RANK) -> Whitening:

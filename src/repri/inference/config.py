@@ -119,8 +119,8 @@ class InferenceConfig:
         """The settings of a preset.
 
         Args:
-            name: ``clean``, ``original`` (``clean`` with the authors' classifier), ``trained`` and ``discriminant``
-                (``clean`` for base-trained features), ``learned`` (for
+            name: ``clean``, ``original`` (``clean`` with the authors' classifier), ``trained``, ``discriminant`` and
+                ``joint`` (``clean`` for base-trained features), ``learned`` (for
                 :func:`repri.inference.adapt`), ``paper`` or ``official``.
 
         Returns:
@@ -208,11 +208,13 @@ def _nearest(name: str, known: list[str]) -> str:
 def _presets() -> dict[str, InferenceConfig]:
     original = InferenceConfig()
     clean = original.replace(background="both", bias_over="none", transduction=5.0, lr=0.005)
+    discriminant = clean.replace(background="known", transduction=1.0, shots_bias=1.5)
     return {
         "clean": clean,
         "original": original,
         "trained": clean.replace(background="support", transduction=1.0),
-        "discriminant": clean.replace(background="known", transduction=1.0, shots_bias=1.5),
+        "discriminant": discriminant,
+        "joint": discriminant.replace(start_bias=0.5, shots_bias=0.625),
         "learned": original.replace(background="support", steps=10, t_pi=5, lr=0.4, bias_over="none"),
         "paper": original.replace(bias_unit="cosine", prototype="pixels", schedule="paper"),
         "official": original.replace(steps=49, oracle_steps=299, bias_over="all", epsilon=1e-10),

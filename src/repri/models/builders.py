@@ -21,10 +21,19 @@ from .networks.build import BACKBONES, WHOLE, add_head, backbone_of, build_backb
 from .networks.fast import accelerate
 from .networks.hub import HubBackbone
 from .networks.layered import Layered, pick_layers
+from .networks.mobile import CompactNet
 from .networks.timm import TimmBackbone
+from .networks.twin import TwinNet
 from .registry import EXTRACTORS, register_extractor
 from .weights.checkpoints import Checkpoint, load_checkpoint, read_checkpoint
-from .weights.embedded import DEFAULTS, embedded_head, embedded_path, embedded_whitening
+from .weights.embedded import (
+    DEFAULTS,
+    embedded_head,
+    embedded_path,
+    embedded_twin,
+    embedded_whitening,
+    mapped_whitening,
+)
 from .weights.known import find_weights
 
 __all__ = [
@@ -36,6 +45,7 @@ __all__ = [
     "build_network",
     "build_timm",
     "build_trained",
+    "build_twin",
 ]
 
 Layers = Sequence[str | int] | None
@@ -46,17 +56,39 @@ Device = str | torch.device
 def build_default(name: str, device: Device = "cpu", fast: bool = True, compile: bool = False) -> FeatureExtractor:
     """Build the embedded model with one of its heads; ``name`` is one of ``DEFAULTS``."""
     head, classes = embedded_head(name)
-    under = build_distilled(device=device, fast=fast, compile=compile)
-    return HeadedExtractor(under, head, rounds=True, name=name, seen=classes)
+    under = build_twin(device=device, fast=fast, compile=compile)
+    return HeadedExtractor(under, head, rounds=True, name=name, seen=classes, whitening=mapped_whitening(name))
 
 
-@register_extractor("distilled", "the embedded model without a head, made without labels of PASCAL")
+@register_extractor(
+    "twin", "the embedded model without a head: distilled, and upper layers of ImageNet's classification"
+)
+def build_twin(
+    layers: Layers = TwinNet.wanted,
+    combine: Combine = "concat",
+    device: Device = "cpu",
+    fast: bool = True,
+    compile: bool = False,
+) -> FeatureExtractor:
+    """Build the network of the embedded model with its twin."""
+    checkpoint = read_checkpoint(embedded_path())
+    compact = load_checkpoint(checkpoint)
+    assert isinstance(compact, CompactNet)
+    network = embedded_twin(compact)
+    network.wanted = pick_layers(layers, TwinNet.wanted, "twin")
+    rule = IMAGENET._replace(size=checkpoint.config["size"])
+    faster = _executed(accelerate, fast, compile)
+    extractor = NetworkExtractor("twin", network, network.wanted, rule, combine, device, faster)
+    whitening = None if combine == "mean" else embedded_whitening(extractor.layers, extractor.widths)
+    return extractor.known_as("twin", whitening)
+
+
+@register_extractor("distilled", "the compact network of the embedded model, made without labels of PASCAL")
 def build_distilled(
     layers: Layers = None, combine: Combine = "concat", device: Device = "cpu", fast: bool = True, compile: bool = False
 ) -> FeatureExtractor:
-    """Build the network of the embedded model."""
-    extractor = build_trained(embedded_path(), layers, combine, device, fast, compile)
-    return extractor.known_as("distilled", embedded_whitening() if layers is None else None)
+    """Build the compact network of the embedded model."""
+    return build_trained(embedded_path(), layers, combine, device, fast, compile).known_as("distilled", None)
 
 
 @register_extractor("filters", "colour and texture, without weights")

@@ -46,4 +46,4 @@ class PartSettings:
     factor: float = 1.0
     """Sides of the image that this extractor gets, over those of the image that the joint one gets."""
     projected: bool = False
-    """Whether only the whitened directions of its features are taken; it must know them, as ``distilled`` does."""
+    """Whether only the whitened directions of its features are taken; it must know them, as ``twin`` does."""

@@ -272,8 +272,8 @@ def _method(
         raise RepriError(f"{name} must be told the true proportion: use repri, and give proportion= where it is known.")
     if isinstance(method, RePRI) and method.config.background == "known" and extractor.background is None:
         raise RepriError(
-            f"The preset discriminant needs an extractor that knows the direction of backgrounds, and {extractor.name} "
-            "does not: only extractors with a discriminant head do."
+            f"The presets discriminant and joint need an extractor that knows the direction of backgrounds, and "
+            f"{extractor.name} does not: only extractors with a discriminant head do."
         )
     return method
 

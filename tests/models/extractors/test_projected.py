@@ -11,7 +11,7 @@ from repri.runtime.errors import RepriError
 from tests.models.grids import patches
 
 
-@pytest.mark.parametrize("name", ["distilled", "default"])
+@pytest.mark.parametrize("name", ["twin", "default"])
 def test_features_are_the_projection_of_those_below(name):
     under = load_extractor(name)
     extractor = ProjectedExtractor(under)

@@ -56,7 +56,9 @@ def test_what_it_knows():
 
 def test_pixels_and_a_network_side_by_side():
     """The network's part is on the grid of the pixels' part."""
-    joint = JointExtractor([LowLevel(), ProjectedExtractor(ScaledExtractor(load_extractor("distilled"), 0.65))])
+    joint = JointExtractor(
+        [LowLevel(), ProjectedExtractor(ScaledExtractor(load_extractor("twin", layers=["twin4"]), 0.65))]
+    )
     assert joint.extract(torch.rand(2, 3, 101, 150)).shape == (2, 204, 51, 75)
     assert (joint.channels, joint.stride, joint.rule.size, joint.rule.multiple) == (204, 2, 640, 1)
     assert joint.cells((101, 150)) == (51, 75)

@@ -14,6 +14,7 @@ from PIL import Image
 from repri import load_extractor
 from repri.data import load_example
 from repri.data.io.classes import PASCAL
+from repri.models.networks.mobile import MobileNet
 from repri.models.weights import embedded
 from repri.runtime.errors import RepriError
 from repri.runtime.tensors import read_tensors
@@ -29,7 +30,12 @@ def distilled():
     return load_extractor("distilled")
 
 
-@pytest.fixture(params=["EMBEDDED", "HEADS", "WHITENING"])
+@pytest.fixture(scope="module")
+def twin():
+    return load_extractor("twin")
+
+
+@pytest.fixture(params=["EMBEDDED", "TWIN", "HEADS", "WHITENING"])
 def copied(request, tmp_path, monkeypatch):
     """A copy of a file of the model that may be damaged."""
     original = getattr(embedded, request.param)
@@ -47,12 +53,13 @@ def damage(path):
 
 
 def test_it_is_small_and_the_published_one():
-    tensors, _ = read_tensors(embedded.EMBEDDED)
-    files = (embedded.EMBEDDED, embedded.HEADS, embedded.WHITENING)
-    assert sum(path.stat().st_size for path in files) < 15e6
-    assert 1e6 < sum(tensor.numel() for tensor in tensors.values()) < 6e6
-    assert all(tensor.dtype == torch.float16 for tensor in tensors.values())
-    for path, digest in zip(files, (embedded.SHA256, embedded.HEADS_SHA256, embedded.WHITENING_SHA256), strict=True):
+    tensors = [*read_tensors(embedded.EMBEDDED)[0].values(), *read_tensors(embedded.TWIN)[0].values()]
+    files = (embedded.EMBEDDED, embedded.TWIN, embedded.HEADS, embedded.WHITENING)
+    digests = (embedded.SHA256, embedded.TWIN_SHA256, embedded.HEADS_SHA256, embedded.WHITENING_SHA256)
+    assert sum(path.stat().st_size for path in files) < 20e6
+    assert 1e6 < sum(tensor.numel() for tensor in tensors) < 8.1e6
+    assert all(tensor.dtype == torch.float16 for tensor in tensors if tensor.is_floating_point())
+    for path, digest in zip(files, digests, strict=True):
         assert hashlib.sha256(path.read_bytes()).hexdigest() == digest
 
 
@@ -80,10 +87,32 @@ def test_no_fold_has_seen_its_classes(default, distilled):
     assert distilled.background is None
 
 
-def test_heads_are_linear_maps_of_one_network(distilled):
+def test_the_twin_shares_the_lower_layers(distilled, twin):
+    """Its layers are those of the compact network, and those of ImageNet's EfficientNet-Lite0 on the same lower layers."""
+    images = torch.rand(1, 3, 97, 129)
+    together = twin.extract(images)
+    assert (twin.layers, twin.widths, twin.networks) == (("twin3", "twin4", "bottleneck"), (112, 192, 384), 2)
+    assert torch.equal(together[:, -384:], distilled.extract(images))
+    lower = distilled.network.backbone
+    plain = MobileNet(dilated=False).eval()
+    plain.load_state_dict(lower.state_dict())
+    state = read_tensors(embedded.TWIN)[0]
+    own = {key: state.get(key, value).float() for key, value in plain.state_dict().items()}
+    plain.load_state_dict(own)
+    mean, std = (torch.tensor(values).view(3, 1, 1) for values in (twin.rule.mean, twin.rule.std))
+    with torch.inference_mode():
+        outputs = plain((images - mean) / std)
+        narrow = plain.layer4[:-1](outputs["layer3"])
+    torch.testing.assert_close(together[:, :112], outputs["layer3"], rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(together[:, 112:304, ::2, ::2], narrow, rtol=1e-3, atol=1e-3)
+    (alone,) = load_extractor("twin", layers=["twin4"]).extract(images)
+    torch.testing.assert_close(alone, together[0, 112:304], rtol=1e-4, atol=1e-4)
+
+
+def test_heads_are_linear_maps_of_one_network(twin):
     images = torch.rand(1, 3, 97, 97)
     head, _ = embedded.embedded_head("default-fold1")
-    expected = head(distilled.extract(images).half().float())
+    expected = head(twin.extract(images).half().float())
     torch.testing.assert_close(load_extractor("default-fold1").extract(images), expected)
 
 
@@ -135,7 +164,8 @@ def test_a_command_says_that_a_file_is_damaged(tmp_path):
     path = tmp_path / "embedded.safetensors"
     path.write_bytes(embedded.EMBEDDED.read_bytes())
     actual = damage(path)
-    script = f"""import sys; from pathlib import Path; from repri.models.weights import embedded
+    script = f"""import sys; from pathlib import Path; from repri.models.networks.mobile import MobileNet
+from repri.models.weights import embedded
 from repri.cli import main
 embedded.EMBEDDED = Path({str(path)!r}); sys.argv = ["repri", "info"]; main()"""
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
@@ -144,17 +174,20 @@ embedded.EMBEDDED = Path({str(path)!r}); sys.argv = ["repri", "info"]; main()"""
     assert done.stderr.count("\n") == 1
 
 
-def test_its_whitening(distilled):
-    assert distilled.whitening is not None
-    assert len(distilled.whitening.mean) == distilled.channels
-    assert load_extractor("distilled", layers=["layer3"]).whitening is None
+def test_its_whitening(twin):
+    assert twin.whitening is not None
+    assert (twin.whitening.first, len(twin.whitening.mean)) == (112, 192)
+    assert load_extractor("twin", layers=["twin4"]).whitening.first == 0
+    assert load_extractor("twin", layers=["bottleneck"]).whitening is None
+    assert load_extractor("distilled").whitening is None
     assert load_extractor("filters").whitening is None
 
 
-def test_the_whitening_is_the_same_with_and_without_a_head(default, distilled):
-    """The head is linear and invertible, so whitening sees through it."""
-    images = torch.rand(1, 3, 97, 129)
-    expected = distilled.whitening(distilled.extract(images)[0])
-    actual = default.whitening(default.extract(images)[0])
-    torch.testing.assert_close(actual, expected, rtol=0, atol=5e-3)
-    assert F.cosine_similarity(actual, expected, dim=0).min() > 0.9999
+@pytest.mark.parametrize("name", ["default", "default-fold2"])
+def test_the_whitening_is_the_same_behind_a_head(name, twin):
+    """A head keeps nearly all of the directions in which the twin's features vary."""
+    image, _ = photograph("photographer")
+    headed = load_extractor(name)
+    expected = twin.whitening(twin.extract(image)[0])
+    actual = headed.whitening(headed.extract(image)[0])
+    assert F.cosine_similarity(actual, expected, dim=0).min() > 0.98

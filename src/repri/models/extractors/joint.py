@@ -39,6 +39,7 @@ class JointExtractor(FeatureExtractor):
         self.stride, self.on_pixels = first.stride, first.on_pixels
         self.rule = InputRule(first.rule.size, math.lcm(*(part.rule.multiple for part in parts)))
         self.device = torch.device(getattr(first, "device", "cpu"))
+        self.networks = sum(part.networks for part in parts)
         self.seen = tuple(dict.fromkeys(name for part in parts for name in part.seen))
 
     def cells(self, pixels: tuple[int, int]) -> tuple[int, int]:

@@ -51,6 +51,7 @@ class NetworkExtractor(FeatureExtractor):
         self.device = _usable_device(device)
         self.network = network.eval().requires_grad_(False).to(self.device)
         self.run = self.network if faster is None else faster(self.network)
+        self.networks = int(getattr(network, "networks", 1))
         self.stride, self.on_pixels = strides[self.layers[-1]], bool(getattr(network, "on_pixels", False))
         self.channels = sum(widths) if combine == "concat" else widths[0]
         self._widths = tuple(widths) if combine == "concat" else (self.channels,)

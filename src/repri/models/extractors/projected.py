@@ -23,7 +23,7 @@ class ProjectedExtractor(FeatureExtractor):
 
     Example:
         >>> from repri import load_extractor
-        >>> ProjectedExtractor(load_extractor("distilled")).channels
+        >>> ProjectedExtractor(load_extractor("twin", layers=["twin4"])).channels
         64
     """
 
@@ -33,7 +33,7 @@ class ProjectedExtractor(FeatureExtractor):
         self.under, self.name = under, f"{under.name}, projected"
         self.rule, self.stride, self.on_pixels, self.seen = under.rule, under.stride, under.on_pixels, under.seen
         self.device = torch.device(getattr(under, "device", "cpu"))
-        self.projection = type(under.whitening)(*(tensor.to(self.device) for tensor in under.whitening))
+        self.projection = under.whitening.to(self.device)
         self.channels = self.projection.project(torch.zeros(under.channels, 1, device=self.device)).shape[0]
         # Projected features are whitened ones already, up to their length.
         self.whitening = MappedWhitening(torch.eye(self.channels), torch.zeros(self.channels))
@@ -64,4 +64,5 @@ class ProjectedExtractor(FeatureExtractor):
         return self._hash(self.under.identity)
 
     def _hash(self, under: str) -> str:
-        return fingerprint_of([under, "projected"], self.projection._asdict().items())
+        tensors = {name: value for name, value in self.projection._asdict().items() if isinstance(value, Tensor)}
+        return fingerprint_of([under, "projected"], tensors.items())

@@ -42,6 +42,7 @@ class ScaledExtractor(FeatureExtractor):
         self.rule = under.rule._replace(size=max(1, round(under.rule.size / factor)), multiple=1)
         self.device = torch.device(getattr(under, "device", "cpu"))
         self.whitening, self.seen, self.background = under.whitening, under.seen, under.background
+        self.networks = under.networks
 
     def resized(self, pixels: tuple[int, int]) -> tuple[int, int]:
         """Height and width of what ``under`` gets for an input of some height and width."""

@@ -38,6 +38,7 @@ class StitchedExtractor(FeatureExtractor):
         self.stride, self.on_pixels = under.stride // shifts, under.on_pixels
         self.device = torch.device(getattr(under, "device", "cpu"))
         self.whitening, self.seen, self.background = under.whitening, under.seen, under.background
+        self.networks = under.networks
         # First pixel of each copy. Cells on pixels start at the image's first pixel; cells that tile the image are
         # spread evenly around the middle of the cell of ``under``.
         middle = 0 if under.on_pixels else (under.stride - self.stride + 1) // 2

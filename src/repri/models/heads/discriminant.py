@@ -74,11 +74,6 @@ class Discriminant(nn.Module):
         for name, shape in {"mean": (channels,), "matrix": (width, channels), "background": (width,)}.items():
             self.register_buffer(name, torch.zeros(shape))
 
-    @property
-    def invertible(self) -> bool:
-        """Whether the input can be computed back from the output, up to its length."""
-        return self.parts == [self.out_channels]
-
     def unit(self, x: Tensor) -> Tensor:
         """Scale each layer of x [B, C, h, w] to length 1 at every cell."""
         return torch.cat([F.normalize(part, dim=1) for part in x.split(self.parts, 1)], 1)

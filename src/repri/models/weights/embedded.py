@@ -1,21 +1,26 @@
 """The embedded model, which is part of the package; ``embedded.md`` describes it.
 
-embedded.safetensors       the network
+embedded.safetensors       a compact network that imitates a teacher
+twin.safetensors           the upper layers of its backbone with the weights of ImageNet's classification
 discriminants.safetensors  five heads: one made with all classes of PASCAL, and one for each fold, made without
                            the classes that the fold tests
-whitening.safetensors      mean and principal directions of the network's features
+whitening.safetensors      mean and principal directions of the twin's layer4, and for each head how they follow from its
+                           features
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from safetensors.torch import load
 
-from repri.features.whitening import Whitening
+from repri.features.whitening import MappedWhitening, Whitening
 from repri.models.heads.discriminant import Discriminant
+from repri.models.networks.mobile import CompactNet
+from repri.models.networks.twin import TwinNet
 from repri.runtime.errors import RepriError
 from repri.runtime.tensors import load_exactly, read_tensors
 
@@ -25,11 +30,15 @@ __all__ = [
     "HEADS",
     "HEADS_SHA256",
     "SHA256",
+    "TWIN",
+    "TWIN_SHA256",
     "WHITENING",
     "WHITENING_SHA256",
     "embedded_head",
     "embedded_path",
+    "embedded_twin",
     "embedded_whitening",
+    "mapped_whitening",
 ]
 
 DEFAULTS = {"default": "all"} | {f"default-fold{fold}": f"fold{fold}" for fold in range(4)}
@@ -37,10 +46,12 @@ DEFAULTS = {"default": "all"} | {f"default-fold{fold}": f"fold{fold}" for fold i
 tests."""
 EMBEDDED = Path(__file__).with_name("embedded.safetensors")
 SHA256 = "82143a1d0ed56f84ec902da954695e64178e8161ba2e26dc98e07f7e16cebcc0"
+TWIN = Path(__file__).with_name("twin.safetensors")
+TWIN_SHA256 = "b96b9d277c70eb04b9ca76075f854c124c7f1b4fb14fde0b1be2a6355f9ce62a"
 HEADS = Path(__file__).with_name("discriminants.safetensors")
-HEADS_SHA256 = "7362b000ff5aec8a17672e471ec6da623d34303c067397d96ce924600f17ad3e"
+HEADS_SHA256 = "4241a35fa0fee992ecd18859f6d5a6e35db0208c6731edc909539dca52e2101d"
 WHITENING = Path(__file__).with_name("whitening.safetensors")
-WHITENING_SHA256 = "9a8d6793f7bf21adf8871ea1c4549b2b2e3e0ea399e0fb257923ad48bbadd0b5"
+WHITENING_SHA256 = "15eb3b85b622be2df372374b1fa9bd84627743d880f33f39267041d50e34dc8e"
 
 
 def embedded_path() -> Path:
@@ -59,19 +70,58 @@ def embedded_head(name: str) -> tuple[Discriminant, tuple[str, ...]]:
         The head, and the classes whose labels it was made with.
     """
     _read_published(HEADS, HEADS_SHA256)
-    tensors, classes = read_tensors(HEADS)
+    tensors, about = read_tensors(HEADS)
     mine = f"{DEFAULTS[name]}."
     state = {key.removeprefix(mine): value.float() for key, value in tensors.items() if key.startswith(mine)}
-    width, channels = state["matrix"].shape
-    head = Discriminant([channels], width)
+    head = Discriminant(json.loads(about["parts"]), len(state["matrix"]))
     load_exactly(head, state, str(HEADS))
-    return head, tuple(json.loads(classes[DEFAULTS[name]]))
+    return head, tuple(json.loads(about[DEFAULTS[name]]))
 
 
-def embedded_whitening() -> Whitening:
-    """Load the whitening of the network's features, made from PASCAL's training images (``benchmarks/whiten.py``)."""
+def embedded_twin(network: CompactNet) -> TwinNet:
+    """Build the network of the embedded model.
+
+    Args:
+        network: Its compact network.
+
+    Returns:
+        The network with its twin, whose weights are in half precision in the file.
+    """
+    _read_published(TWIN, TWIN_SHA256)
+    tensors, _ = read_tensors(TWIN)
+    twin = TwinNet(network)
+    load_exactly(twin.twin, {key: value.float() for key, value in tensors.items()}, str(TWIN))
+    return twin
+
+
+def embedded_whitening(layers: Sequence[str], widths: Sequence[int]) -> Whitening | None:
+    """Load the whitening of the twin's ``layer4``, made from PASCAL's training images (``tools/whiten.py``).
+
+    Args:
+        layers: Layers of an extractor.
+        widths: Their channels.
+
+    Returns:
+        The whitening for features of these layers, if ``twin4`` is among them.
+    """
+    if "twin4" not in layers:
+        return None
     tensors = load(_read_published(WHITENING, WHITENING_SHA256))
-    return Whitening(tensors["mean"].float(), tensors["basis"].float())
+    first = sum(widths[: list(layers).index("twin4")])
+    return Whitening(tensors["mean"].float(), tensors["basis"].float(), first)
+
+
+def mapped_whitening(name: str) -> MappedWhitening:
+    """Load how the same whitening follows from the features of a head.
+
+    Args:
+        name: One of ``DEFAULTS``.
+
+    Returns:
+        The whitening for features of this head.
+    """
+    tensors = load(_read_published(WHITENING, WHITENING_SHA256))
+    return MappedWhitening(*(tensors[f"{DEFAULTS[name]}.{part}"].float() for part in ("matrix", "offset")))
 
 
 def _read_published(path: Path, expected: str) -> bytes:

@@ -32,9 +32,9 @@ LARGEST = 1024
 """Longest side of the images by which settings are compared."""
 FEW = 1.2
 """Mean width of an object, in cells, below which it is small; that of a disc is 0.4 times its diameter."""
-UNIFORM = 0.52
+UNIFORM = 0.36
 """Mean cosine of two cells of an image above which it is all of one kind. Images of microscopes, surfaces and fields
-have 0.53 to 0.9, and PASCAL's photographs 0.29 (median; 0.54 at the 95th percentile)."""
+have 0.39 to 0.61, and PASCAL's photographs 0.21 (median; 0.33 at the 95th percentile)."""
 QUICK = LearnSettings(members=1, steps=100, hidden=32)
 """Training of the networks that are only compared."""
 

@@ -1,4 +1,4 @@
-"""Measure how ImageNet's features in the embedded model spread over PASCAL's training images, and put it into the package.
+"""Measure how ImageNet's features in the embedded model spread over PASCAL's images, and put it into the package.
 
 No labels are used, but those that the heads know. The second part needs the heads, so run this after tools/embed.py.
 

@@ -56,7 +56,8 @@ def load_extractor(
         name: One of
 
             - ``default``, the embedded model; ``default-fold0`` … ``default-fold3``, the same without labels of the
-              classes that a fold of PASCAL-5i tests; ``twin`` and ``distilled``, its networks without a head and so without labels of PASCAL;
+              classes that a fold of PASCAL-5i tests; ``twin`` and ``distilled``, its networks without a head, and so
+              without labels of PASCAL;
             - ``pspnet-resnet50``, ``pspnet-resnet101``, ``pspnet-vgg16``, ``pspnet-vgg16_bn``,
               ``compact-efficientnet_lite0``, ``compact-mobilenet_v2``, or a backbone alone (``resnet50`` …);
             - ``hub:facebook/dinov2-small``, ``hub:FOLDER`` or just a folder, through transformers;

@@ -88,7 +88,7 @@ def test_no_fold_has_seen_its_classes(default, distilled):
 
 
 def test_the_twin_shares_the_lower_layers(distilled, twin):
-    """Its layers are those of the compact network, and those of ImageNet's EfficientNet-Lite0 on the same lower layers."""
+    """Its layers are those of the compact network, and those of ImageNet's network on the same lower layers."""
     images = torch.rand(1, 3, 97, 129)
     together = twin.extract(images)
     assert (twin.layers, twin.widths, twin.networks) == (("twin3", "twin4", "bottleneck"), (112, 192, 384), 2)

@@ -35,20 +35,22 @@ class TwinNet(nn.Module):
         super().__init__()
         self.compact = compact
         full = build_backbone(backbone, dilated=False)
-        self.twin = nn.ModuleDict({"layer3": full.layer3, "layer4": full.layer4[:-1]})
+        upper = nn.Sequential(*list(full.get_submodule("layer4").children())[:-1])
+        self.twin = nn.ModuleDict({"layer3": full.get_submodule("layer3"), "layer4": upper})
         own, fine = compact.channels, compact.strides["layer3"]
-        narrow = full.layer4[-2].project[0].out_channels
+        narrow = next(len(weight) for name, weight in upper[-1].named_parameters() if name == "project.0.weight")
         self.channels = {"twin3": own["layer3"], "twin4": narrow, "bottleneck": own["bottleneck"]}
         self.strides = dict.fromkeys(self.channels, fine)
 
     def forward(self, images: Tensor) -> dict[str, Tensor]:
         """Compute the wanted layers of images [B, 3, H, W] by name."""
-        own, x = self.compact.backbone, images.contiguous(memory_format=torch.channels_last)
-        lower = own.layer2(own.layer1(own.layer0(x)))
+        own, lower = self.compact.backbone.get_submodule, images.contiguous(memory_format=torch.channels_last)
+        for name in ("layer0", "layer1", "layer2"):
+            lower = own(name)(lower)
         outputs = {}
         if "bottleneck" in self.wanted:
-            fine = own.layer3(lower)
-            outputs["bottleneck"] = self.compact.head(fine, own.layer4(fine))
+            fine = own("layer3")(lower)
+            outputs["bottleneck"] = self.compact.head(fine, own("layer4")(fine))
         if "twin3" in self.wanted or "twin4" in self.wanted:
             outputs["twin3"] = fine = self.twin["layer3"](lower)
             coarse = self.twin["layer4"](fine)

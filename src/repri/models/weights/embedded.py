@@ -4,8 +4,8 @@ embedded.safetensors       a compact network that imitates a teacher
 twin.safetensors           the upper layers of its backbone with the weights of ImageNet's classification
 discriminants.safetensors  five heads: one made with all classes of PASCAL, and one for each fold, made without
                            the classes that the fold tests
-whitening.safetensors      mean and principal directions of the twin's layer4, and for each head how they follow from its
-                           features
+whitening.safetensors      mean and principal directions of the twin's layer4, and for each head how they follow from
+                           its features
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ def test_stored_results_are_enough_without_data(repri, tmp_path, monkeypatch):
     done = repri("reproduce", "table3", "--budget", "full", "--results", results)
     assert done.code == 0, done.err
     text = (tmp_path / "reproduced/table3.md").read_text()
-    assert "| | ours | 53.1 ± 0.5 | 57.5 ± 0.5 | 59.4 ± 0.5 |" in text
-    assert "| | difference | −6.0 ± 0.5 | −9.3 ± 0.5 | −8.8 ± 0.5 |" in text
+    assert "| | ours | 58.0 ± 0.5 | 64.9 ± 0.4 | 67.1 ± 0.4 |" in text
+    assert "| | difference | −1.1 ± 0.5 | −1.9 ± 0.4 | −1.1 ± 0.4 |" in text
     assert "--root is not given" in text
 
 

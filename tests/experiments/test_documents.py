@@ -26,7 +26,7 @@ def test_parts_of_a_result():
     assert shown(name, None, RESULTS) == "56.2 ± 0.6 (3×1000), δ 0.46 → 0.40"
     assert shown(name, "half", RESULTS) == "56.2 ± 0.6 (3×1000)"
     assert shown(name, "delta", RESULTS) == "56.2 ± 0.6, δ 0.46 → 0.40"
-    assert shown("one-road/embedded-1shot", "folds", RESULTS) == "48.8, 56.8, 59.8, 47.0"
+    assert shown("one-road/embedded-1shot", "folds", RESULTS) == "53.5, 62.1, 64.2, 52.1"
     assert shown("+".join(f"one-road/joint-fold{f}-1shot" for f in range(4)), "short", RESULTS) == "62.1 ± 0.5"
     assert shown("paper", "table1/RePRI/1/3", RESULTS) == "47.5"
     assert [shown("regions/guided-10shot", part, RESULTS) for part in ("border", "border0", "final")] == [

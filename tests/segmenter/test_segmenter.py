@@ -43,9 +43,7 @@ def test_the_direction_of_backgrounds_is_used_if_the_extractor_knows_it(pair, ex
     assert Segmenter(headed, config="clean", auto=False).inference.config.background == "both"
     assert Segmenter(headed, config=InferenceConfig(steps=3), auto=False).inference.config.steps == 3
     assert Segmenter("filters").inference.config.background == "both"
-    with pytest.raises(
-        RepriError, match="needs an extractor that knows the direction of backgrounds, and filters does"
-    ):
+    with pytest.raises(RepriError, match="need an extractor that knows the direction of backgrounds, and filters does"):
         _ = Segmenter("filters", config="discriminant").inference
 
 

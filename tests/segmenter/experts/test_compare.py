@@ -27,7 +27,7 @@ def test_large_images_are_reduced_for_the_comparison():
     assert comparison([blobs()[0]], [blobs()[1]]).reduced().factor == 1
 
 
-@pytest.mark.parametrize(("name", "uniform"), [("tissue", True), ("people", False)])
+@pytest.mark.parametrize(("name", "uniform"), [("coins", True), ("people", False)])
 def test_images_that_are_all_of_one_kind(name, uniform):
     segmenter, (shown,) = Segmenter(), EXAMPLES[name].support()
     compare = Compare(segmenter._look(), SMALL, [shown.image], [shown.mask], 1, segmenter.inference, True, "none")

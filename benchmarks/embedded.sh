@@ -1,15 +1,14 @@
 #!/bin/sh
-# Figures of the embedded model's card: sh benchmarks/embedded.sh PASCAL DINOV2 LITE0 MOBILENET RUNS RESULTS
+# Figures of the embedded model's compact network, and of heads on it alone: sh benchmarks/embedded.sh PASCAL DINOV2 LITE0 MOBILENET RUNS RESULTS
 # (the data's folder, a folder with facebook/dinov2-small, ImageNet weights of EfficientNet-Lite0 and of MobileNetV2,
 # where to train, where to put the JSONs). What is there already is not done again.
 #   distilled     a teacher and no labels: one network for all folds (configs/embedded.yaml)
-#   discriminant  heads on it, from the labels of each fold's base classes and of all (configs/pascal-embedded-discriminant.yaml)
+#   discriminant  heads on it without the twin, from the labels of each fold's base classes
 #   lite0         the same heads on ImageNet's EfficientNet-Lite0: labels and no teacher
 #   labels        cross-entropy on the fold's base classes: labels and no teacher
 #   both          on from the package's network, teacher and cross-entropy
 #                 (these two small, so that eight of them are a matter of an hour: 257 pixels, frozen up to layer3)
-# distilled and discriminant make what is in the package (python benchmarks/embed.py: the network first, then the heads,
-# which are fitted on the network that the package has); the figures are of the package.
+# The commands that made the files in the package are in src/repri/models/weights/embedded.md.
 # FOLDS (0 1 2 3) and WAYS (distilled discriminant lite0 labels both) choose what is trained; the package's own figures and MobileNet's
 # are always made. Runs of 1000 tasks: RUNS_1, RUNS_5, RUNS_10 by shots, RUNS_SIDE for the variants.
 set -e
@@ -50,7 +49,7 @@ discriminant() { # folder, fold, then options
 package=$(python -c 'from repri.models.weights.embedded import embedded_path; print(embedded_path())')
 small="--freeze layer3 --size 257 --loss-stride 4 --warmup 40 --label-weight 1 --validation-images 100"
 for fold in ${FOLDS:-0 1 2 3}; do
-    case $ways in *discriminant*) discriminant discriminant-fold$fold "$fold" ;; esac
+    case $ways in *discriminant*) discriminant discriminant-fold$fold "$fold" --network distilled ;; esac
     case $ways in *lite0*)
         discriminant lite0-fold$fold "$fold" --network efficientnet_lite0 --weights "$lite" \
             --layers layer3,layer4 ;;
@@ -70,17 +69,16 @@ esac
 case $ways in *both*)
     by_shots embedded-both --extractor "$runs/both-fold{fold}/model.safetensors" --size 417 ;;
 esac
-case $ways in *discriminant*) discriminant discriminant-all null ;; esac
 case $ways in *lite0*) by_shots lite0-discriminant --extractor "$runs/lite0-fold{fold}/model.safetensors" ;; esac
-by_shots embedded --extractor 'default-fold{fold}'
-evaluate embedded-shifts 1 "${RUNS_1:-5}" --extractor 'default-fold{fold}' --shifts 2
+by_shots embedded --extractor "$runs/discriminant-fold{fold}/model.safetensors"
+evaluate embedded-shifts 1 "${RUNS_1:-5}" --extractor "$runs/discriminant-fold{fold}/model.safetensors" --shifts 2
 by_shots distilled --extractor distilled
 side() { # name, method, then options: one shot
     name=$1 method=$2; shift 2
     evaluate "$name" 1 "${RUNS_SIDE:-1}" --method "$method" "$@"
 }
 for name in embedded distilled; do
-    extractor=distilled; [ $name = embedded ] && extractor='default-fold{fold}'
+    extractor=distilled; [ $name = embedded ] && extractor="$runs/discriminant-fold{fold}/model.safetensors"
     side $name-prototype prototype --extractor "$extractor"
     side $name-oracle repri-oracle --extractor "$extractor"
 done

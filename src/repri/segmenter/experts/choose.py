@@ -22,7 +22,8 @@ FAR_OF_SEVERAL = 0.14
 LARGER = 1.42
 """Factor of the larger size, for which the network takes twice as long."""
 OFTEN = 3
-"""Images in which each of several classes must be shown, for a logistic regression to be compared."""
+"""Images in which each of several classes must be shown, for a logistic regression to be compared, and for the
+expert on objects alone to be corrected by offsets."""
 MARGIN = 0.05
 """Likeness by which a query may be less like the support than its images are like each other."""
 ALIKE_IN_DOUBT = 0.7
@@ -68,7 +69,7 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
     if not single and scores:
         if gain > USUAL:  # the images are as unlike each other as queries may be
             limit = min([limit, *(like - MARGIN for part in pixels for like in part.alike)])
-        if compare.classes > 1 or best.weight > 0:
+        if (compare.classes > 1 and _often(compare)) or best.weight > 0:
             offsets = offsets_for(pixels, best)
     named = {str(setting): value for setting, value in scores.items()}
     parts = "each half of the image by the other" if single else "each image by the others"
@@ -104,7 +105,11 @@ def _sights(compare: Compare, fixed_size: bool) -> list[Sight]:
     if len(compare.images) == 1:  # its halves cannot tell the size
         return [Sight(own)]
     if compare.classes > 1:
-        often = min(sum((mask == n).any() for mask in compare.maps) for n in range(1, compare.classes + 1))
-        logistic = [Sight(own, True), Sight(larger, True)] if often >= OFTEN else []
+        logistic = [Sight(own, True), Sight(larger, True)] if _often(compare) else []
         return list(dict.fromkeys([Sight(own), *logistic]))
     return list(dict.fromkeys([Sight(own), Sight(larger)]))
+
+
+def _often(compare: Compare) -> bool:
+    """Whether every class is shown in enough images."""
+    return all(sum((mask == n).any() for mask in compare.maps) >= OFTEN for n in range(1, compare.classes + 1))

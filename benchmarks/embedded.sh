@@ -70,15 +70,21 @@ case $ways in *both*)
     by_shots embedded-both --extractor "$runs/both-fold{fold}/model.safetensors" --size 417 ;;
 esac
 case $ways in *lite0*) by_shots lite0-discriminant --extractor "$runs/lite0-fold{fold}/model.safetensors" ;; esac
-by_shots embedded --extractor "$runs/discriminant-fold{fold}/model.safetensors"
-evaluate embedded-shifts 1 "${RUNS_1:-5}" --extractor "$runs/discriminant-fold{fold}/model.safetensors" --shifts 2
+headed="$runs/discriminant-fold{fold}/model.safetensors"
+case $ways in *discriminant*)
+    by_shots embedded --extractor "$headed"
+    evaluate embedded-shifts 1 "${RUNS_1:-5}" --extractor "$headed" --shifts 2 ;;
+esac
 by_shots distilled --extractor distilled
 side() { # name, method, then options: one shot
     name=$1 method=$2; shift 2
     evaluate "$name" 1 "${RUNS_SIDE:-1}" --method "$method" "$@"
 }
 for name in embedded distilled; do
-    extractor=distilled; [ $name = embedded ] && extractor="$runs/discriminant-fold{fold}/model.safetensors"
+    extractor=distilled
+    if [ $name = embedded ]; then
+        case $ways in *discriminant*) extractor=$headed ;; *) continue ;; esac
+    fi
     side $name-prototype prototype --extractor "$extractor"
     side $name-oracle repri-oracle --extractor "$extractor"
 done

@@ -1,6 +1,6 @@
 """Measure how ImageNet's features in the embedded model spread over PASCAL's images, and put it into the package.
 
-No labels are used, but those that the heads know. The second part needs the heads, so run this after tools/embed.py.
+No labels are used.
 
 python tools/whiten.py --root data/pascal
 """
@@ -32,31 +32,19 @@ def main() -> None:
     parser.add_argument("--root", required=True)
     parser.add_argument("--images", type=int, default=2000)
     options = parser.parse_args()
-    twin = load_extractor("twin")
+    extractor = load_extractor("twin", layers=["twin4"])
     data = open_dataset("pascal", options.root, "train", "clean")
     chosen = random.Random(0).sample(data.samples, options.images)
     draw = torch.Generator().manual_seed(0)
-    columns = []
+    rows = []
     for sample in chosen:
         image = data.image(sample.id)
-        view = twin.view((image.shape[0], image.shape[1]))
-        cells = twin.extract(view.pixels(image)[None])[0].flatten(1)
-        columns.append(cells[:, torch.randperm(cells.shape[1], generator=draw)[:CELLS]])
-    cells = torch.cat(columns, 1)
-    first, count = twin.widths[0], twin.widths[1]  # twin4
-    whitening = whitening_of(F.normalize(cells[first : first + count], dim=0).T)._replace(first=first)
-    tensors = {"mean": whitening.mean, "basis": whitening.basis}
-    for name, part in embedded.DEFAULTS.items():
-        head, _ = embedded.embedded_head(name)
-        with torch.inference_mode():
-            mapped = head(cells[None, :, :, None].half().float())[0, :, :, 0].half()
-        through = whitening.seen_through(cells, mapped)
-        tensors |= {f"{part}.matrix": through.matrix, f"{part}.offset": through.offset}
-        wanted, got = whitening.project(cells), through.project(mapped)
-        error = (wanted - got).square().sum() / (wanted - wanted.mean(1, keepdim=True)).square().sum()
-        print(f"{name}: {100 * float(1 - error):.2f} % of the variance")
+        view = extractor.view((image.shape[0], image.shape[1]))
+        cells = F.normalize(extractor.extract(view.pixels(image)[None])[0].flatten(1), dim=0).T
+        rows.append(cells[torch.randperm(len(cells), generator=draw)[:CELLS]])
+    whitening = whitening_of(torch.cat(rows))
     with atomic(embedded.WHITENING) as temporary:
-        save_file({name: tensor.half().contiguous() for name, tensor in tensors.items()}, temporary)
+        save_file({"mean": whitening.mean.half(), "basis": whitening.basis.half().contiguous()}, temporary)
     digest = file_sha256(embedded.WHITENING)
     source = Path(embedded.__file__)
     source.write_text(re.sub(r'WHITENING_SHA256 = ".*', f'WHITENING_SHA256 = "{digest}"', source.read_text()))

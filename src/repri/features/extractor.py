@@ -60,7 +60,6 @@ class FeatureExtractor(ABC):
     """Classes whose labels it was trained with, as far as this is known: they are not novel to it."""
     background: Tensor | None = None
     """[C] direction of backgrounds in general among its features, if it is known (``models.heads.discriminant``)."""
-
     networks: int = 1
     """Number of networks whose features it joins."""
 

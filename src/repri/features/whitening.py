@@ -20,6 +20,10 @@ SHRINKAGE = 0.1
 """Fraction of the mean variance that is added to each direction, so that directions that hardly vary are held back."""
 
 
+LOST = 0.1
+"""Largest part of the principal directions that a map of the features may leave out."""
+
+
 class Whitening(NamedTuple):
     """The mean and spread of an extractor's features."""
 
@@ -45,23 +49,27 @@ class Whitening(NamedTuple):
         """The same on a device."""
         return self._replace(mean=self.mean.to(device), basis=self.basis.to(device))
 
-    def seen_through(self, features: Tensor, mapped: Tensor) -> MappedWhitening:
-        """The same whitening for features z that a map made from others, as far as a linear map of z gives it.
+    def through(self, matrix: Tensor, mean: Tensor) -> MappedWhitening | None:
+        """The whitening of features z = A·(x̂ − μ), where this one is for some channels of x̂.
 
         Args:
-            features: [C, M] features of many places.
-            mapped: [w, M] z at these places.
+            matrix: [w, C] A.
+            mean: [C] μ.
 
         Returns:
-            The map with the least squared error.
+            The linear map of z, or None if A leaves out directions that the whitening needs.
         """
-        with_one = torch.cat([mapped.double(), torch.ones(1, mapped.shape[1], dtype=torch.float64)])
-        solved = torch.linalg.lstsq(with_one.T, self.project(features).double().T).solution.T.float()
-        return MappedWhitening(solved[:, :-1].contiguous(), solved[:, -1].contiguous())
+        mine = slice(self.first, self.first + len(self.mean))
+        wanted = torch.zeros(matrix.shape[1], self.basis.shape[1], dtype=torch.float64)
+        wanted[mine] = self.basis.double()
+        back = torch.linalg.lstsq(matrix.double().T, wanted).solution  # Aᵀ·back ≈ basis
+        if (matrix.double().T @ back - wanted).norm() > LOST * wanted.norm():
+            return None
+        return MappedWhitening(back.T.float().contiguous(), self.basis.T @ (mean[mine] - self.mean))
 
 
 class MappedWhitening(NamedTuple):
-    """The whitening of features that a map made from others."""
+    """The whitening of features that a linear map made from others."""
 
     matrix: Tensor
     """[r, C]."""

@@ -32,7 +32,6 @@ from .weights.embedded import (
     embedded_path,
     embedded_twin,
     embedded_whitening,
-    mapped_whitening,
 )
 from .weights.known import find_weights
 
@@ -57,7 +56,7 @@ def build_default(name: str, device: Device = "cpu", fast: bool = True, compile:
     """Build the embedded model with one of its heads; ``name`` is one of ``DEFAULTS``."""
     head, classes = embedded_head(name)
     under = build_twin(device=device, fast=fast, compile=compile)
-    return HeadedExtractor(under, head, rounds=True, name=name, seen=classes, whitening=mapped_whitening(name))
+    return HeadedExtractor(under, head, rounds=True, name=name, seen=classes)
 
 
 @register_extractor(

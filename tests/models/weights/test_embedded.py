@@ -164,8 +164,7 @@ def test_a_command_says_that_a_file_is_damaged(tmp_path):
     path = tmp_path / "embedded.safetensors"
     path.write_bytes(embedded.EMBEDDED.read_bytes())
     actual = damage(path)
-    script = f"""import sys; from pathlib import Path; from repri.models.networks.mobile import MobileNet
-from repri.models.weights import embedded
+    script = f"""import sys; from pathlib import Path; from repri.models.weights import embedded
 from repri.cli import main
 embedded.EMBEDDED = Path({str(path)!r}); sys.argv = ["repri", "info"]; main()"""
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
@@ -185,9 +184,9 @@ def test_its_whitening(twin):
 
 @pytest.mark.parametrize("name", ["default", "default-fold2"])
 def test_the_whitening_is_the_same_behind_a_head(name, twin):
-    """A head keeps nearly all of the directions in which the twin's features vary."""
+    """A head keeps the directions in which the twin's features vary, so whitening sees through it."""
     image, _ = photograph("photographer")
     headed = load_extractor(name)
     expected = twin.whitening(twin.extract(image)[0])
     actual = headed.whitening(headed.extract(image)[0])
-    assert F.cosine_similarity(actual, expected, dim=0).min() > 0.98
+    assert F.cosine_similarity(actual, expected, dim=0).min() > 0.9999

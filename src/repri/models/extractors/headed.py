@@ -10,7 +10,7 @@ import torch.nn as nn
 from torch import Tensor
 
 from repri.features.extractor import FeatureExtractor, fingerprint_of
-from repri.features.whitening import MappedWhitening
+from repri.features.whitening import Whitening
 from repri.models.heads.discriminant import Discriminant
 from repri.runtime.errors import RepriError
 
@@ -27,7 +27,6 @@ class HeadedExtractor(FeatureExtractor):
         rounds: Whether the head gets features in half precision, as in training, so that stored ones serve as well.
         name: Name in messages and results; None adds "with a head" to that of ``under``.
         seen: Classes whose labels ``under`` and the head were trained with; None takes those of ``under``.
-        whitening: How the features behind the head spread, if this is known.
     """
 
     def __init__(
@@ -38,7 +37,6 @@ class HeadedExtractor(FeatureExtractor):
         rounds: bool = False,
         name: str | None = None,
         seen: Sequence[str] | None = None,
-        whitening: MappedWhitening | None = None,
     ):
         if not isinstance(getattr(head, "out_channels", None), int):
             raise RepriError(f"The head on {under.name} must tell the number of its channels, as out_channels.")
@@ -51,9 +49,11 @@ class HeadedExtractor(FeatureExtractor):
         self.head = copy.deepcopy(head).eval().requires_grad_(False).to(self.device)
         self.rounds = rounds
         self.seen = under.seen if seen is None else tuple(seen)
-        self.whitening, self.networks = whitening, under.networks
+        self.networks = under.networks
         if isinstance(head, Discriminant) and head.background.any():
             self.background = head.background.cpu()
+            if isinstance(under.whitening, Whitening):
+                self.whitening = under.whitening.through(head.matrix.cpu(), head.mean.cpu())
         facts, tensors = [repr(head), *(["half"] if rounds else [])], list(head.state_dict().items())
         self._fingerprint = fingerprint_of([under.fingerprint, *facts], tensors)
         self._identity = fingerprint_of([under.identity, *facts], tensors)

@@ -4,8 +4,7 @@ embedded.safetensors       a compact network that imitates a teacher
 twin.safetensors           the upper layers of its backbone with the weights of ImageNet's classification
 discriminants.safetensors  five heads: one made with all classes of PASCAL, and one for each fold, made without
                            the classes that the fold tests
-whitening.safetensors      mean and principal directions of the twin's layer4, and for each head how they follow from
-                           its features
+whitening.safetensors      mean and principal directions of the twin's layer4
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from safetensors.torch import load
 
-from repri.features.whitening import MappedWhitening, Whitening
+from repri.features.whitening import Whitening
 from repri.models.heads.discriminant import Discriminant
 from repri.models.networks.mobile import CompactNet
 from repri.models.networks.twin import TwinNet
@@ -38,7 +37,6 @@ __all__ = [
     "embedded_path",
     "embedded_twin",
     "embedded_whitening",
-    "mapped_whitening",
 ]
 
 DEFAULTS = {"default": "all"} | {f"default-fold{fold}": f"fold{fold}" for fold in range(4)}
@@ -51,7 +49,7 @@ TWIN_SHA256 = "b96b9d277c70eb04b9ca76075f854c124c7f1b4fb14fde0b1be2a6355f9ce62a"
 HEADS = Path(__file__).with_name("discriminants.safetensors")
 HEADS_SHA256 = "4241a35fa0fee992ecd18859f6d5a6e35db0208c6731edc909539dca52e2101d"
 WHITENING = Path(__file__).with_name("whitening.safetensors")
-WHITENING_SHA256 = "15eb3b85b622be2df372374b1fa9bd84627743d880f33f39267041d50e34dc8e"
+WHITENING_SHA256 = "b83166ee33ffec17e3816aa7031a4f06ea1f9bafab724c49a5b23e9675f189c5"
 
 
 def embedded_path() -> Path:
@@ -109,19 +107,6 @@ def embedded_whitening(layers: Sequence[str], widths: Sequence[int]) -> Whitenin
     tensors = load(_read_published(WHITENING, WHITENING_SHA256))
     first = sum(widths[: list(layers).index("twin4")])
     return Whitening(tensors["mean"].float(), tensors["basis"].float(), first)
-
-
-def mapped_whitening(name: str) -> MappedWhitening:
-    """Load how the same whitening follows from the features of a head.
-
-    Args:
-        name: One of ``DEFAULTS``.
-
-    Returns:
-        The whitening for features of this head.
-    """
-    tensors = load(_read_published(WHITENING, WHITENING_SHA256))
-    return MappedWhitening(*(tensors[f"{DEFAULTS[name]}.{part}"].float() for part in ("matrix", "offset")))
 
 
 def _read_published(path: Path, expected: str) -> bytes:

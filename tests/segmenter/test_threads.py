@@ -5,7 +5,7 @@ import threading
 import pytest
 import torch
 
-from repri.segmenter.threads import side_by_side
+from repri.segmenter.threads import all_of, side_by_side
 
 CPU = torch.device("cpu")
 
@@ -53,3 +53,18 @@ def test_torch_keeps_its_threads(pair, fitted):
     assert len(list(first)) == 3
     run_in_thread(lambda: seen.append(torch.get_num_threads()))
     assert seen == [2, 2]
+
+
+@pytest.mark.usefixtures("_two_threads")
+def test_tasks_share_the_cores_but_not_within_a_task():
+    def outer(n):
+        inner = all_of([threading.current_thread] * 2, CPU)
+        return n, threading.current_thread(), torch.get_num_threads(), inner
+
+    results = all_of([lambda n=n: outer(n) for n in range(4)], CPU)
+    assert [n for n, *_ in results] == [0, 1, 2, 3]
+    for _, thread, threads, inner in results:
+        assert thread is not threading.current_thread()
+        assert threads == 1
+        assert inner == [thread, thread]
+    assert torch.get_num_threads() == 2

@@ -121,14 +121,15 @@ def _solve(sigma: Tensor, right: Tensor, epsilon: float) -> Tensor:
 
 
 def _box(maps: Tensor, radius: int) -> Tensor:
-    """Means over windows, which are smaller at the border; by running sums, so that the radius costs nothing."""
+    """Means over windows, which are smaller at the border. Windows have few cells, so shifted copies are summed."""
     for axis in (-1, -2):
         length = maps.shape[axis]
+        sums = maps.clone()
+        for shift in range(1, min(radius, length - 1) + 1):
+            rest = length - shift
+            sums.narrow(axis, shift, rest).add_(maps.narrow(axis, 0, rest))
+            sums.narrow(axis, 0, rest).add_(maps.narrow(axis, shift, rest))
         places = torch.arange(length, device=maps.device)
-        low, high = (places - radius).clamp_min(0), (places + radius + 1).clamp_max(length)
-        sums = torch.cat([torch.zeros_like(maps.narrow(axis, 0, 1)), maps.cumsum(axis)], axis)
-        count = (high - low).to(maps.dtype)
-        maps = (sums.index_select(axis, high) - sums.index_select(axis, low)) / (
-            count if axis == -1 else count[:, None]
-        )
+        count = (places + radius + 1).clamp_max(length) - (places - radius).clamp_min(0)
+        maps = sums / (count if axis == -1 else count[:, None])
     return maps

@@ -52,26 +52,13 @@ class _Start(NamedTuple):
 class LogisticClassifier(Classifier):
     """Is fitted once, and adapted to each query."""
 
+    start: _Start
+    """The converged classifier of the support."""
+
     @cached_property
     def config(self) -> InferenceConfig:
         """Steps on each query."""
         return steps_of(self.method)
-
-    @cached_property
-    def start(self) -> _Start:
-        """The converged classifier of the support."""
-        pairs = [self._labelled(*shot) for shot in zip(self.shots.features, self.shots.labels, strict=True)]
-        rows, targets = (torch.cat(parts) for parts in zip(*pairs, strict=True))
-        mean = rows.mean(0)
-        rows = rows - mean
-        empty = (targets[:, 0] == 1).nonzero()[:, 0]  # backgrounds, of which there are many
-        every = max(1, len(empty) // BACKGROUNDS)
-        kept = torch.cat([(targets[:, 0] < 1).nonzero()[:, 0], empty[::every]])
-        counts = torch.where(targets[kept, 0] == 1, float(every), 1.0)
-        with one_thread():
-            linear = fit_logistic(rows[kept], targets[kept], counts)
-        every = max(1, len(rows) // KEPT)
-        return _Start(mean, linear, rows[::every], targets[::every])
 
     def answer(self, queries: Sequence[Seen], known: Known) -> list[Answer]:
         """Probabilities, proportions and presences of several queries."""
@@ -104,24 +91,14 @@ class LogisticClassifier(Classifier):
         start = self.start
         return adapt(*start.linear, start.support, start.targets, cells, config, told, len(self.shots.features))
 
-    def _labelled(self, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Features [M, C] of the labelled cells of an image, and their fractions [M, N + 1] of the classes."""
-        labels = labels.flatten()
-        known = labels != IGNORE
-        labels = labels[known]
-        if self.classes == 1:
-            targets = torch.stack([1 - labels.float(), labels.float()], 1)
-        else:
-            targets = F.one_hot(labels.long(), self.classes + 1).float()
-        return _scaled(features).flatten(1)[:, known].mT, targets
-
 
 def make_classifier(
     logistic: bool, shots: Shots, classes: int, method: Method, extractor: FeatureExtractor, joint: bool
 ) -> Classifier:
     """The classifier of the expert on objects: a logistic regression, or the method itself."""
-    kind = LogisticClassifier if logistic else Classifier
-    return kind(shots, classes, method, extractor, joint)
+    if logistic:
+        return LogisticClassifier(shots, classes, method, extractor, joint, _started(shots, classes))
+    return Classifier(shots, classes, method, extractor, joint)
 
 
 def steps_of(method: Method) -> InferenceConfig:
@@ -134,3 +111,31 @@ def steps_of(method: Method) -> InferenceConfig:
 def _scaled(features: Tensor) -> Tensor:
     """[C, h, w] features of length √C at each cell."""
     return F.normalize(features.float(), dim=0) * features.shape[0] ** 0.5
+
+
+def _started(shots: Shots, classes: int) -> _Start:
+    """The converged classifier of a support."""
+    pairs = [_labelled(*shot, classes) for shot in zip(shots.features, shots.labels, strict=True)]
+    rows, targets = (torch.cat(parts) for parts in zip(*pairs, strict=True))
+    mean = rows.mean(0)
+    rows = rows - mean
+    empty = (targets[:, 0] == 1).nonzero()[:, 0]  # backgrounds, of which there are many
+    every = max(1, len(empty) // BACKGROUNDS)
+    kept = torch.cat([(targets[:, 0] < 1).nonzero()[:, 0], empty[::every]])
+    counts = torch.where(targets[kept, 0] == 1, float(every), 1.0)
+    with one_thread():
+        linear = fit_logistic(rows[kept], targets[kept], counts)
+    every = max(1, len(rows) // KEPT)
+    return _Start(mean, linear, rows[::every], targets[::every])
+
+
+def _labelled(features: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+    """Features [M, C] of the labelled cells of an image, and their fractions [M, N + 1] of the classes."""
+    labels = labels.flatten()
+    known = labels != IGNORE
+    labels = labels[known]
+    if classes == 1:
+        targets = torch.stack([1 - labels.float(), labels.float()], 1)
+    else:
+        targets = F.one_hot(labels.long(), classes + 1).float()
+    return _scaled(features).flatten(1)[:, known].mT, targets

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 import torch
 
-__all__ = ["one_thread", "side_by_side"]
+from repri.runtime.parallel import parallel
 
+__all__ = ["all_of", "one_thread", "side_by_side"]
+
+T = TypeVar("T")
 _lock, _calls, _threads = threading.Lock(), 0, 1
 
 
@@ -36,6 +40,15 @@ def side_by_side(batch: int, device: torch.device) -> Generator[tuple[int, Calla
             _calls -= 1
             if _calls == 0:
                 torch.set_num_threads(_threads)
+
+
+def all_of(tasks: Sequence[Callable[[], T]], device: torch.device) -> list[T]:
+    """The results of tasks that do not need each other, in their order; the cores share them. A thread that has only one
+    core does them itself, as inside of another task."""
+    if torch.get_num_threads() == 1 and device.type == "cpu":
+        return [task() for task in tasks]
+    with side_by_side(len(tasks), device) as (workers, prepare):
+        return list(parallel(lambda task: task(), tasks, workers, prepare=prepare))
 
 
 @contextmanager

@@ -5,10 +5,16 @@ better than the default; else the default stays."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+from itertools import zip_longest
+
+from repri.segmenter.threads import all_of
+
 from .blend import ALIKE, SOFT, STEP, USUAL, Choice
 from .compare import Compare, Sight
-from .heldout import held_out
-from .scores import CLEARLY, FAR, Setting, best_of, offsets_for, pixels_of, score
+from .heldout import HeldOut, held_out
+from .scores import CLEARLY, FAR, Pixels, Setting, best_of, offsets_for, pixels_of, score
 from .textures import Textures
 
 __all__ = ["choose"]
@@ -48,19 +54,20 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
     if weight is not None:
         choice = Choice(weight, alike=-1.0, refine=compare.better_refine, least=compare.least_proportion)
         return choice, compare.fitted() if weight else None
-    sights, single = _sights(compare, fixed_size), len(compare.images) == 1
-    pixels = [pixels_of(compare, part, sights) for part in held_out(compare.images, compare.maps, compare.classes)]
-    weights = WEIGHTS_OF_ONE if single else WEIGHTS
-    every = [Setting(weight, sight) for sight in sights for weight in weights]
-    settings = [setting for setting in every if pixels and _pays(setting, sights[0])]
-    scores = {setting: score(pixels, setting, free=not single) for setting in settings}
-    default = Setting(0.0, sights[0])
-    far = FAR if single else FAR_OF_SEVERAL
+    single = len(compare.images) == 1
+    parts = list(held_out(compare.images, compare.maps, compare.classes))
+    own, larger = _sights(compare, fixed_size)
+    default, far = Setting(0.0, own[0]), FAR if single else FAR_OF_SEVERAL
+    pixels, scores = _compared(compare, parts, own, WEIGHTS_OF_ONE if single else WEIGHTS)
     if compare.scribbled and scores:
         far = _far_of_scribbles(far, scores[default], compare.uniform, single)
     elif compare.uniform:
         far = 0.0
     best, offsets = best_of(scores, default, far), ()
+    if larger and best.weight == 0:
+        pixels, more = _compared(compare, parts, larger, WEIGHTS, pixels)
+        scores |= more
+        best = best_of(scores, default, far)
     doubtful = best == default and single and not compare.scribbled
     if doubtful:
         best = best_of(scores, default, CLEARLY)
@@ -72,13 +79,13 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
         if (compare.classes > 1 and _often(compare)) or best.weight > 0:
             offsets = offsets_for(pixels, best)
     named = {str(setting): value for setting, value in scores.items()}
-    parts = "each half of the image by the other" if single else "each image by the others"
+    told = "each half of the image by the other" if single else "each image by the others"
     if best == default:  # nothing is clearly better, so all stays as it is
-        return Choice(0.0, None, limit, None, offsets, 0.0, named, parts), None
+        return Choice(0.0, None, limit, None, offsets, 0.0, named, told), None
     other = None if best.sight.size == compare.look.size else best.sight.size
     least, logistic = compare.least_proportion, best.sight.logistic
     refine = None if doubtful else compare.better_refine  # for all queries, also for those that are not alike
-    choice = Choice(best.weight, other, limit, refine, offsets, least, named, parts, logistic)
+    choice = Choice(best.weight, other, limit, refine, offsets, least, named, told, logistic)
     return choice, compare.fitted() if choice.weight else None
 
 
@@ -93,21 +100,40 @@ def _far_of_scribbles(far: float, default: float, uniform: bool, single: bool) -
     return min(far, max(2 * CLEARLY, (1 - default) / 2))
 
 
-def _pays(setting: Setting, default: Sight) -> bool:
+def _compared(
+    compare: Compare,
+    parts: Sequence[HeldOut],
+    sights: Sequence[Sight],
+    weights: Sequence[float],
+    before: Sequence[Pixels] = (),
+) -> tuple[list[Pixels], dict[Setting, float]]:
+    """What the experts say about the parts, also with other sights, and the IoU of each setting with these sights. The
+    cores share the work."""
+    compare.prepare(parts, sights)
+    pairs = zip_longest(parts, before)
+    pixels = all_of([partial(pixels_of, compare, part, sights, known) for part, known in pairs], compare.device)
+    every = [Setting(weight, sight) for sight in sights for weight in weights]
+    settings = [setting for setting in every if pixels and _pays(setting, compare.look.size)]
+    return pixels, {setting: score(pixels, setting, free=len(compare.images) > 1) for setting in settings}
+
+
+def _pays(setting: Setting, own: int) -> bool:
     """Whether a setting is worth a comparison: together with textures, prototypes gain nothing from a larger size."""
-    return setting.weight == 0 or setting.sight.logistic or setting.sight == default
+    return setting.weight == 0 or setting.sight.logistic or setting.sight.size == own
 
 
-def _sights(compare: Compare, fixed_size: bool) -> list[Sight]:
-    """Sizes and classifiers that are compared; the first is the default."""
+def _sights(compare: Compare, fixed_size: bool) -> tuple[list[Sight], list[Sight]]:
+    """Classifiers that are compared at the own size, the default first, and those that are compared at a larger size
+    if textures do not count."""
     own = compare.look.size
     larger = own if fixed_size else round(LARGER * own)
     if len(compare.images) == 1:  # its halves cannot tell the size
-        return [Sight(own)]
-    if compare.classes > 1:
-        logistic = [Sight(own, True), Sight(larger, True)] if _often(compare) else []
-        return list(dict.fromkeys([Sight(own), *logistic]))
-    return list(dict.fromkeys([Sight(own), Sight(larger)]))
+        return [Sight(own)], []
+    often = compare.classes > 1 and _often(compare)
+    if compare.classes > 1 and not often:
+        return [Sight(own)], []
+    logistic = [Sight(own), Sight(own, True)] if often else [Sight(own)]
+    return logistic, [Sight(larger, often)] if larger != own else []
 
 
 def _often(compare: Compare) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from repri.features.extractor import FeatureExtractor
@@ -19,6 +20,7 @@ from repri.segmenter.classify import Classifier, shots_of
 from repri.segmenter.inputs import Known
 from repri.segmenter.logistic import make_classifier, steps_of
 from repri.segmenter.look import Look, Seen
+from repri.segmenter.threads import all_of
 
 from .blend import likeness, sameness
 from .copies import resized_image, resized_mask
@@ -73,6 +75,10 @@ class Compare:
     """Refinement of the expert on objects."""
     factor: float = 1.0
     """Factor by which the images were reduced."""
+    _seen: dict[tuple[int, int], Seen] = field(default_factory=dict, init=False, repr=False)
+    _sheets: dict[int, list[Sheet]] = field(default_factory=dict, init=False, repr=False)
+    _experts: dict[int, Textures] = field(default_factory=dict, init=False, repr=False)
+    _classifiers: dict[tuple[int, Sight], Classifier] = field(default_factory=dict, init=False, repr=False)
 
     def reduced(self) -> Compare:
         """The same support with images of at most 1024 pixels, which is enough to compare settings."""
@@ -84,6 +90,11 @@ class Compare:
         maps = [resized_mask(mask, size) for mask, size in zip(self.maps, sizes, strict=True)]
         return replace(self, images=images, maps=maps, factor=factor)
 
+    @property
+    def device(self) -> torch.device:
+        """Where the extractor runs."""
+        return torch.device(getattr(self.look.extractor, "device", "cpu"))
+
     @cached_property
     def scale(self) -> float:
         """Factor by which images are resized for the expert on textures."""
@@ -94,23 +105,21 @@ class Compare:
         """Steps of the expert on textures on a query, with the terms that the method has."""
         return steps_of(self.method)
 
-    @cached_property
-    def sheets(self) -> list[list[Sheet]]:
-        """Small cells of each image and of its varied copies."""
-        copies = min(4, max(1, COPIES // len(self.images)))
-        return [sheets_of(self.small, image, self.scale, copies, k) for k, image in enumerate(self.images)]
+    def prepare(self, parts: Sequence[HeldOut], sights: Sequence[Sight]) -> None:
+        """Compute what the parts have in common; the cores share the work."""
+        sizes = sorted({sight.size for sight in sights}, reverse=True)
+        places, folds = range(len(self.images)), {part.fold: part for part in parts}.values()
+        cells = [partial(self.seen, k, size) for size in sizes for k in places]
+        classifiers = [partial(self._classifier, part, sight) for sight in sights for part in folds]
+        all_of([*cells, *(partial(self.sheets, k) for k in places)], self.device)
+        all_of([*(partial(self._expert, part) for part in folds), *classifiers], self.device)
 
-    @cached_property
-    def _seen(self) -> dict[tuple[int, int], Seen]:
-        return {}
-
-    @cached_property
-    def _classifiers(self) -> dict[tuple[int, Sight], Classifier]:
-        return {}
-
-    @cached_property
-    def _experts(self) -> dict[int, Textures]:
-        return {}
+    def sheets(self, place: int) -> list[Sheet]:
+        """Small cells of an image of the support and of its varied copies."""
+        if place not in self._sheets:
+            copies = min(4, max(1, COPIES // len(self.images)))
+            self._sheets[place] = sheets_of(self.small, self.images[place], self.scale, copies, place)
+        return self._sheets[place]
 
     def seen(self, place: int, size: int) -> Seen:
         """Large cells of an image of the support."""
@@ -141,33 +150,41 @@ class Compare:
         """Refinement that suits the size of the objects, if it is another one."""
         return "fine" if self.refine == "guided" and self.small_objects else None
 
-    def textures(self, part: HeldOut) -> Tensor:
-        """[N + 1, H, W] log-probabilities of a held-out part by the expert on textures."""
+    def _expert(self, part: HeldOut) -> Textures:
+        """The expert on textures that knows what a part does not show."""
         if part.fold not in self._experts:
-            sheets = [self.sheets[k][:3] for k in part.known]
+            sheets = [self.sheets(k)[:3] for k in part.known]
             settings = (len(part.classes), self.scale, QUICK, self.steps, self.scribbled)
             self._experts[part.fold] = fit_textures(self.small, sheets, part.maps, *settings)
-        expert = self._experts[part.fold]
+        return self._experts[part.fold]
+
+    def _classifier(self, part: HeldOut, sight: Sight) -> Classifier:
+        """The expert on objects that knows what a part does not show."""
+        if (part.fold, sight) not in self._classifiers:
+            known, masks = [self.seen(k, sight.size) for k in part.known], self.method.needs_masks
+            shots = shots_of(known, part.maps, len(part.classes), masks)
+            settings = (len(part.classes), self.method, self.look.extractor, self.joint)
+            self._classifiers[part.fold, sight] = make_classifier(sight.logistic, shots, *settings)
+        return self._classifiers[part.fold, sight]
+
+    def textures(self, part: HeldOut) -> Tensor:
+        """[N + 1, H, W] log-probabilities of a held-out part by the expert on textures."""
+        expert = self._expert(part)
         if part.place is not None:
-            return expert.logs_of(self.sheets[part.place][0])
+            return expert.logs_of(self.sheets(part.place)[0])
         return expert.logs_of(sheet_of(self.small, part.image, self.scale))
 
     def fitted(self) -> Textures:
         """The expert on textures that is fitted to the whole support."""
         settings = (self.classes, self.scale, None, self.steps, self.scribbled)
-        fitted = fit_textures(self.small, self.sheets, self.maps, *settings)
+        sheets = all_of([partial(self.sheets, k) for k in range(len(self.images))], self.device)
+        fitted = fit_textures(self.small, sheets, self.maps, *settings)
         return replace(fitted, scale=self.factor * fitted.scale)
 
     def objects(self, part: HeldOut, sight: Sight) -> tuple[Tensor, float]:
         """[N, H, W] probabilities of a held-out part by the expert on objects, and how much it looks like the rest."""
-        size, place, extractor = sight.size, part.place, self.look.extractor
-        if (part.fold, sight) not in self._classifiers:
-            known, masks = [self.seen(k, size) for k in part.known], self.method.needs_masks
-            shots = shots_of(known, part.maps, len(part.classes), masks)
-            settings = (len(part.classes), self.method, extractor, self.joint)
-            self._classifiers[part.fold, sight] = make_classifier(sight.logistic, shots, *settings)
-        fitted = self._classifiers[part.fold, sight]
-        query = Look(extractor, size).see(part.image) if place is None else self.seen(place, size)
+        fitted, place = self._classifier(part, sight), part.place
+        query = Look(self.look.extractor, sight.size).see(part.image) if place is None else self.seen(place, sight.size)
         nothing = Known(None, None)
         answer = fitted.answer([query], nothing)[0]
         whole = fitted.one_map(replace(answer, probability=query.restore(answer.probability)), nothing)

@@ -10,12 +10,13 @@ last hidden layers, so :func:`repri.inference.adapt` can add the terms of RePRI 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from repri.segmenter.threads import one_thread
+from repri.segmenter.threads import all_of, one_thread
 
 __all__ = ["LearnSettings", "Learned", "learn"]
 
@@ -112,11 +113,8 @@ def learn(rows: Tensor, labels: Tensor, classes: int, settings: LearnSettings | 
         >>> bool((learned.logits(rows.T).argmax(0) == labels).float().mean() > 0.95)
         True
     """
-    with one_thread():
-        return _learned(rows.float(), labels, classes, settings or LearnSettings())
-
-
-def _learned(rows: Tensor, labels: Tensor, classes: int, cfg: LearnSettings) -> Learned:
+    cfg = settings or LearnSettings()
+    rows = rows.float()
     mean = rows.mean(0)
     x = rows - mean
     scale = 1 / x.square().mean(0).sqrt_().clamp_min_(1e-6)
@@ -128,13 +126,9 @@ def _learned(rows: Tensor, labels: Tensor, classes: int, cfg: LearnSettings) -> 
     layers[2] *= 0.3
     for layer in layers:
         layer[:, -1] = 0
-    moments = [(torch.zeros_like(layer), torch.zeros_like(layer)) for layer in layers]
-    for step in range(cfg.steps):
-        lr = cfg.lr * min(1.0, (step + 1) / WARM_UP) * (1 - step / cfg.steps)
-        picked = torch.randint(len(x), (cfg.members, cfg.batch), generator=g)
-        gradients = _gradients(layers, *(_rows(values, picked) for values in (x, targets)))
-        for layer, gradient, moment in zip(layers, gradients, moments, strict=True):
-            _adam(layer, gradient, moment, lr, cfg.decay, step + 1)
+    picked = torch.randint(len(x), (cfg.steps, cfg.members, cfg.batch), generator=g)
+    tasks = [partial(_train, [layer[m] for layer in layers], x, targets, picked[:, m], cfg) for m in range(cfg.members)]
+    all_of(tasks, x.device)
     first, second, last = layers
     # Standardisation becomes a part of the first layer.
     inner = first[:, :-1] * scale[:, None]  # [members, C, H]
@@ -152,24 +146,38 @@ def _learned(rows: Tensor, labels: Tensor, classes: int, cfg: LearnSettings) -> 
     )
 
 
-def _rows(values: Tensor, picked: Tensor) -> Tensor:
-    """``values[picked]``, several times faster."""
-    return values.index_select(0, picked.flatten()).unflatten(0, picked.shape)
+def _train(layers: list[Tensor], x: Tensor, targets: Tensor, picked: Tensor, cfg: LearnSettings) -> None:
+    """Train a network in place.
+
+    Args:
+        layers: Weights and biases (last row) of each layer.
+        x: [M, C] standardised features.
+        targets: [M, N + 1] fractions of the classes.
+        picked: [steps, batch] places of the cells of each step.
+        cfg: How it is trained.
+    """
+    with one_thread():
+        moments = [(torch.zeros_like(layer), torch.zeros_like(layer)) for layer in layers]
+        for step, places in enumerate(picked):
+            lr = cfg.lr * min(1.0, (step + 1) / WARM_UP) * (1 - step / cfg.steps)
+            gradients = _gradients(layers, x.index_select(0, places), targets.index_select(0, places))
+            for layer, gradient, moment in zip(layers, gradients, moments, strict=True):
+                _adam(layer, gradient, moment, lr, cfg.decay, step + 1)
 
 
 def _gradients(layers: list[Tensor], x: Tensor, targets: Tensor) -> list[Tensor]:
-    """Gradients of the mean cross-entropy of each member by its weights and biases, last row."""
+    """Gradients of the mean cross-entropy by the weights and biases."""
     values = [x]
     for i, layer in enumerate(layers):
-        out = torch.baddbmm(layer[:, -1:], values[-1], layer[:, :-1])
+        out = torch.addmm(layer[-1], values[-1], layer[:-1])
         values.append(out.relu_() if i < len(layers) - 1 else out)
-    back = (values.pop().softmax(-1) - targets) / x.shape[1]
+    back = (values.pop().softmax(-1) - targets) / len(x)
     gradients = []
     for layer in reversed(layers):
         below = values.pop()
-        gradients.append(torch.cat([below.mT @ back, back.sum(1, keepdim=True)], 1))
+        gradients.append(torch.cat([below.mT @ back, back.sum(0, keepdim=True)]))
         if values:
-            back = (back @ layer[:, :-1].mT).mul_(below > 0)
+            back = (back @ layer[:-1].mT).mul_(below > 0)
     return gradients[::-1]
 
 

@@ -57,8 +57,18 @@ class Pixels(NamedTuple):
     """How much the part is like the rest, with each size and classifier."""
 
 
-def pixels_of(compare: Compare, part: HeldOut, sights: Sequence[Sight]) -> Pixels:
-    """What the experts say about pixels of a held-out part, with each size and classifier of the expert on objects."""
+def pixels_of(compare: Compare, part: HeldOut, sights: Sequence[Sight], known: Pixels | None = None) -> Pixels:
+    """What the experts say about pixels of a held-out part, with each size and classifier of the expert on objects.
+
+    Args:
+        compare: The support and the experts.
+        part: The part.
+        sights: Sizes and classifiers.
+        known: What is known about these pixels with other sizes and classifiers.
+
+    Returns:
+        What is known now.
+    """
     places = np.flatnonzero(part.truth != IGNORE)
     places = torch.from_numpy(places[:: max(1, len(places) // PIXELS)])
     rows = torch.tensor([0, *part.classes])
@@ -70,11 +80,14 @@ def pixels_of(compare: Compare, part: HeldOut, sights: Sequence[Sight]) -> Pixel
 
     answers = {sight: compare.objects(part, sight) for sight in sights}
     objects = {sight: every(as_logs(probability)) for sight, (probability, _) in answers.items()}
-    known = torch.zeros(compare.classes, dtype=torch.bool)
-    known[rows[1:] - 1] = True
+    alike = tuple(like for _, like in answers.values())
+    if known is not None:
+        return known._replace(objects=known.objects | objects, alike=known.alike + alike)
+    compared = torch.zeros(compare.classes, dtype=torch.bool)
+    compared[rows[1:] - 1] = True
     truth = rows[torch.from_numpy(part.truth.reshape(-1).astype(np.int64))[places]]
     textures = every(compare.textures(part).clamp_min(math.log(FLOOR)))
-    return Pixels(objects, textures, truth, known, tuple(like for _, like in answers.values()))
+    return Pixels(objects, textures, truth, compared, alike)
 
 
 def score(pixels: Sequence[Pixels], setting: Setting, offsets: Sequence[float] = (), free: bool = False) -> float:

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from repri.segmenter.experts.learned import LearnSettings
-from repri.segmenter.experts.textures import MOST, SIDE, SMALL, fit_textures, sheet_of, sheets_of, working_scale
+from repri.segmenter.experts.textures import MOST, PIXELS, SMALL, fit_textures, sheet_of, sheets_of, working_scale
 
 QUICK = LearnSettings(members=1, steps=60, hidden=16)
 
@@ -106,8 +106,9 @@ def test_the_working_size_follows_the_object():
         return working_scale([np.zeros((longest // 2, longest, 3), np.uint8)], [mask])
 
     assert scale(400, 60) == 1  # images are never enlarged
-    assert scale(1280, 300) == SIDE / 1280
-    assert SIDE / 1280 < scale(1280, 6) <= 1
+    usual = (PIXELS / (640 * 1280)) ** 0.5
+    assert scale(1280, 300) == usual
+    assert usual < scale(1280, 6) <= 1
     assert scale(8000, 2) == MOST / 8000  # no more than memory allows
 
 

@@ -28,8 +28,10 @@ __all__ = ["SMALL", "Sheet", "Textures", "fit_textures", "sheet_of", "sheets_of"
 
 SMALL = LowLevel()
 """Extractor of small cells."""
-SIDE, MOST = 480, 1024
-"""Long side of the support at which textures are looked at, and the longest for thin objects and for queries."""
+PIXELS = 180_000
+"""Pixels of an image at which textures are looked at, such as 490×367."""
+MOST = 1024
+"""Longest side at which textures of thin objects and of queries are looked at."""
 THIN = 4.0
 """Pixels that a thin object should be wide at the working size."""
 CELLS = 3000
@@ -120,8 +122,8 @@ def sheets_of(extractor: FeatureExtractor, image: np.ndarray, scale: float, copi
 
 
 def working_scale(images: Sequence[np.ndarray], maps: Sequence[np.ndarray]) -> float:
-    """Factor by which images are resized: the support's long side becomes 480 pixels, or more where objects are so thin
-    that they would be lost; images are never enlarged.
+    """Factor by which images are resized: the support's largest image gets 180,000 pixels, or more where objects are so
+    thin that they would be lost; images are never enlarged.
 
     Example:
         >>> image, mask = np.zeros((1000, 1280, 3), np.uint8), np.zeros((1000, 1280), np.uint8)
@@ -135,8 +137,9 @@ def working_scale(images: Sequence[np.ndarray], maps: Sequence[np.ndarray]) -> f
     """
     longest = max(max(image.shape[:2]) for image in images)
     wide = min(width_of(mask) for mask in maps)
-    wanted = max(SIDE / longest, THIN / max(wide, 1.0))
-    return min(1.0, wanted, max(SIDE, MOST) / longest)
+    area = max(image.shape[0] * image.shape[1] for image in images)
+    wanted = max((PIXELS / area) ** 0.5, THIN / max(wide, 1.0))
+    return min(1.0, wanted, MOST / longest)
 
 
 def width_of(mask: np.ndarray) -> float:

@@ -71,7 +71,7 @@ def load_fitted(path: Path, extractor: str | Path | FeatureExtractor | None, dev
             raise RepriError(f"{path} was written by another version of repri (format {short(content['format'])}).")
         validated(Content, content, "its metadata")
         params, made_with = dict(content["params"]), dict(content["extractor"])
-        classes, choice = tuple(str(name) for name in content["classes"]), _choice(content["choice"])
+        classes, choice = tuple(str(name) for name in content["classes"]), Choice(**content["choice"])
         textures = _unpacked(tensors, content["textures"]) if "textures" in content else None
         count = sum(key.startswith("features.") for key in tensors)
         kinds = KINDS if "masks.0" in tensors else KINDS[:3]
@@ -153,10 +153,6 @@ def _check_shots(groups: Sequence[Sequence[Tensor]]) -> None:
     for features, white, labels in zip(*groups, strict=True):
         if features.ndim != 3 or white.ndim != 3 or not features.shape[1:] == white.shape[1:] == labels.shape:
             raise ValueError("its support does not lie on one grid")
-
-
-def _choice(content: Mapping[str, Any]) -> Choice:
-    return dataclasses.replace(Choice(**content), offsets=tuple(content["offsets"]))
 
 
 def _packed(textures: Textures) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -232,17 +232,15 @@ class Fitted:
         """The answer, joined with that of the expert on textures."""
         probability = answer.probability
         textures = self.textures if weight >= LEAST else None
-        if textures is None and not self.choice.offsets:
+        if textures is None:
             return answer
-        offsets = self.choice.offsets if known.point is None else ()
-        logs = None if textures is None else textures.logs(image, known.point)
-        joined = blended(probability, logs, weight, offsets)
-        if textures is not None and self.choice.least > 0 and known.point is None:
+        joined = blended(probability, textures.logs(image, known.point), weight)
+        if self.choice.least > 0 and known.point is None:
             joined = raised(joined, self.choice.least)
         proportion = answer.proportion if known.point is not None else joined.mean((1, 2))
         if known.limits is not None:
             bounded = proportion.clamp(*known.limits)
-            if textures is not None and not torch.equal(bounded, proportion):
+            if not torch.equal(bounded, proportion):
                 joined = blended(probability, textures.logs(image, tuple(bounded.tolist())), weight)
             proportion = bounded
         if known.there is not None:

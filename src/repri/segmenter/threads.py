@@ -43,8 +43,8 @@ def side_by_side(batch: int, device: torch.device) -> Generator[tuple[int, Calla
 
 
 def all_of(tasks: Sequence[Callable[[], T]], device: torch.device) -> list[T]:
-    """The results of tasks that do not need each other, in their order; the cores share them. A thread that has only one
-    core does them itself, as inside of another task."""
+    """The results of tasks that do not need each other, in their order; the cores share them. A thread that has only
+    one core does them itself, as inside of another task."""
     if torch.get_num_threads() == 1 and device.type == "cpu":
         return [task() for task in tasks]
     with side_by_side(len(tasks), device) as (workers, prepare):

@@ -173,7 +173,7 @@ class Session:
                 return None  # somebody has drawn in the meantime
             self.fit = replace(fit, stage="full", fitted=fitted)
             choice = fitted.choice
-            same = not (choice.weight or choice.size or choice.refine or choice.offsets)  # the quick results stay
+            same = not (choice.weight or choice.size or choice.refine)  # the quick results stay
             for id, record in self.records.items() if same else ():
                 if record.version == version:
                     self.records[id] = replace(record, stage="full")

@@ -25,19 +25,12 @@ def test_a_weight_of_0_or_1_leaves_one_expert():
     objects, textures = torch.rand(2, 4, 5) / 2, torch.randn(3, 4, 5).log_softmax(0)
     assert torch.allclose(blended(objects, textures, 0.0), objects, atol=2 * FLOOR)
     assert torch.allclose(blended(objects, textures, 1.0), textures.exp()[1:], atol=2 * FLOOR)
-    assert blended(objects, None, 0.7) is objects
 
 
 def test_the_product_of_powers():
     objects, textures = torch.tensor([[[0.9]]]), torch.tensor([0.7, 0.3]).log()[:, None, None]
     product = 0.9**0.4 * 0.3**0.6, 0.1**0.4 * 0.7**0.6
     assert float(blended(objects, textures, 0.6)) == pytest.approx(product[0] / sum(product), abs=1e-5)
-
-
-def test_offsets_move_classes():
-    objects = torch.tensor([0.4, 0.3])[:, None, None]
-    moved = blended(objects, None, 0.0, (0.0, math.log(2)))
-    assert torch.allclose(moved.flatten(), torch.tensor([0.4, 0.6]) / 1.3)
 
 
 def test_no_expert_has_a_veto():

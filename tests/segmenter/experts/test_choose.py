@@ -34,7 +34,6 @@ def test_textures_are_chosen_for_small_discs(support, shots):
     assert textures is not None
     scores = list(choice.scores.values())
     assert max(scores) > scores[0] + CLEARLY
-    assert len(choice.offsets) in (0, 1)
     assert choice.least == pytest.approx(min(mask.mean() for mask in maps) / 2)
 
 
@@ -139,16 +138,3 @@ def test_classes_that_one_image_shows_and_others_do_not():
     second = np.ascontiguousarray(second[:, :, ::-1])
     fitted = Segmenter(build_quick()).fit_maps([first, second], [one, two * 2], ("red", "blue"))
     assert fitted.segment(first).mask.max() <= 2
-
-
-@pytest.mark.parametrize(("times", "corrected"), [(2, False), (3, True)])
-def test_objects_are_only_corrected_where_every_class_is_shown_often(support, monkeypatch, times, corrected):
-    """Without textures, offsets of several classes need each class in three images."""
-    images, maps = ([*part, *part][: 2 * times] for part in support)
-    maps = [np.where(mask == 1, 1 + (k % 2), mask).astype(np.uint8) for k, mask in enumerate(maps)]
-    monkeypatch.setattr("repri.segmenter.experts.choose.best_of", lambda scores, default, far: default)
-    monkeypatch.setattr("repri.segmenter.experts.choose.offsets_for", lambda pixels, setting: (-1.0, 0.0))
-    assert min(sum((mask == n).any() for mask in maps) for n in (1, 2)) == times
-    choice, textures = choose(replace(comparison(images, maps), classes=2))
-    assert textures is None
-    assert bool(choice.offsets) is corrected

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from repri.segmenter.experts.compare import Sight
-from repri.segmenter.experts.scores import Pixels, Setting, best_of, offsets_for, score
+from repri.segmenter.experts.scores import PIXELS, SHIFTS, Pixels, Setting, _drawn, _shifted, best_of, score
 
 OWN, LARGER, LOGISTIC = Sight(417), Sight(592), Sight(592, True)
 
@@ -14,27 +14,53 @@ def made(seed, classes=2, count=200):
     g = torch.Generator().manual_seed(seed)
     objects, textures = (torch.randn(classes + 1, count, generator=g).log_softmax(0) for _ in range(2))
     truth = torch.randint(0, classes + 1, (count,), generator=g)
-    return Pixels({OWN: objects}, textures, truth, torch.ones(classes, dtype=torch.bool), (1.0,))
+    counts = torch.randint(1, 4, (count,), generator=g).float()
+    known = torch.ones(classes, dtype=torch.bool)
+    return Pixels({OWN: objects}, textures, truth, torch.arange(count), counts, known, (1.0,))
 
 
-def slow(parts, weight, offsets):
+def slow(parts, weight, shift):
     ious = []
     for n in (1, 2):
         hit = union = 0
         for part in parts:
-            logs = (1 - weight) * part.objects[OWN] + weight * part.textures + torch.tensor([0.0, *offsets])[:, None]
+            logs = (1 - weight) * part.objects[OWN] + weight * part.textures
+            logs[1:] += shift
             mask = np.array([int(np.argmax(column)) for column in logs.T.numpy()])
-            truth = part.truth.numpy()
-            hit, union = hit + ((mask == n) & (truth == n)).sum(), union + ((mask == n) | (truth == n)).sum()
+            truth, counts = part.truth.numpy(), part.counts.numpy()
+            hit += counts[(mask == n) & (truth == n)].sum()
+            union += counts[(mask == n) | (truth == n)].sum()
         ious.append(hit / union)
     return float(np.mean(ious))
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("offsets", [(0.0, 0.0), (-1.0, 0.5)])
-def test_the_score_is_the_mean_iou(weight, offsets):
+@pytest.mark.parametrize("shift", [0.0, -1.0, 0.5])
+def test_the_score_is_the_mean_iou(weight, shift):
     parts = [made(0), made(1)]
-    assert score(parts, Setting(weight, OWN), offsets) == pytest.approx(slow(parts, weight, offsets), abs=1e-6)
+    assert _shifted(parts, Setting(weight, OWN), shift) == pytest.approx(slow(parts, weight, shift), abs=1e-6)
+
+
+def test_textures_have_the_best_of_a_few_shifts():
+    parts, setting = [made(0), made(1)], Setting(0.5, OWN)
+    assert score(parts, setting) == _shifted(parts, setting, 0.0)
+    assert score(parts, setting, free=True) == max(_shifted(parts, setting, shift) for shift in SHIFTS)
+    assert score(parts, Setting(0.0, OWN), free=True) == score(parts, Setting(0.0, OWN))
+
+
+def test_rare_objects_are_compared_to_the_pixel():
+    """Every pixel of a small object counts as one, and so do pixels that an expert takes for it."""
+    truth, logs = (
+        torch.zeros(40 * PIXELS, dtype=torch.long),
+        torch.tensor([[0.99], [0.01]]).log().repeat(1, 40 * PIXELS),
+    )
+    truth[1000:1050], truth[-500:] = 1, 255
+    logs[:, 2000:2020] = torch.tensor([[0.4], [0.6]]).log()
+    places, counts = _drawn(truth, [logs, logs])
+    assert len(places) < 3 * PIXELS
+    assert set(range(1000, 1050)) | set(range(2000, 2020)) == set(places[counts == 1].tolist())
+    assert float(counts.sum()) == pytest.approx(40 * PIXELS - 500)
+    assert int(places.max()) < 40 * PIXELS - 500
 
 
 def test_classes_that_were_not_known_do_not_count():
@@ -44,19 +70,8 @@ def test_classes_that_were_not_known_do_not_count():
     only = score([part], Setting(0.5, OWN))
     logs = 0.5 * part.objects[OWN] + 0.5 * part.textures
     mask = logs[1] > logs[0]
-    expected = (mask & (part.truth == 1)).sum() / (mask | (part.truth == 1)).sum()
+    expected = part.counts[mask & (part.truth == 1)].sum() / part.counts[mask | (part.truth == 1)].sum()
     assert only == pytest.approx(float(expected), abs=1e-6)
-
-
-def test_offsets_mend_a_class_that_claims_too_much():
-    part = made(0, classes=1, count=500)
-    truth = (part.textures[1] > part.textures[0]).long()
-    greedy = part.textures + torch.tensor([[0.0], [1.5]])
-    part = part._replace(textures=greedy, truth=truth)
-    (offset,) = offsets_for([part], Setting(1.0, OWN))
-    assert offset == -1.5
-    assert score([part], Setting(1.0, OWN), (offset,)) == 1
-    assert offsets_for([part._replace(textures=greedy - torch.tensor([[0.0], [1.5]]))], Setting(1.0, OWN)) == ()
 
 
 @pytest.mark.parametrize(

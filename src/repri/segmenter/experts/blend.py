@@ -46,8 +46,6 @@ class Choice:
     """Likeness to the support at which a query gets half of the weight."""
     refine: str | None = None
     """Refinement of the expert on objects, if another than the segmenter's suits the size of the objects."""
-    offsets: tuple[float, ...] = ()
-    """Number that is added to the log-probability of each class; none: nothing is added."""
     least: float = 0.0
     """Least proportion that is expected of the only class: half of the smallest in the support."""
     scores: dict[str, float] = field(default_factory=dict)
@@ -73,14 +71,13 @@ def as_logs(probability: Tensor) -> Tensor:
     return torch.cat([1 - probability.sum(0, keepdim=True), probability]).clamp_min(FLOOR).log()
 
 
-def blended(objects: Tensor, textures: Tensor | None, weight: float, offsets: Sequence[float] = ()) -> Tensor:
+def blended(objects: Tensor, textures: Tensor, weight: float) -> Tensor:
     """Probabilities of two experts together: the normalised product of powers.
 
     Args:
         objects: [N, H, W] probabilities of the classes.
-        textures: [N + 1, H, W] log-probabilities, background first; None: they are not asked.
+        textures: [N + 1, H, W] log-probabilities, background first.
         weight: Power of the second.
-        offsets: [N] numbers that are added to the log-probabilities of the classes.
 
     Returns:
         [N, H, W] probabilities of the classes.
@@ -89,13 +86,7 @@ def blended(objects: Tensor, textures: Tensor | None, weight: float, offsets: Se
         >>> blended(torch.tensor([[[0.5]]]), torch.tensor([0.2, 0.8]).log()[:, None, None], 1.0)
         tensor([[[0.8000]]])
     """
-    if textures is None and not offsets:
-        return objects
-    logs = as_logs(objects)
-    if textures is not None:
-        logs = (1 - weight) * logs + weight * textures.clamp_min(math.log(FLOOR))
-    if offsets:
-        logs = logs + torch.tensor([0.0, *offsets])[:, None, None]
+    logs = (1 - weight) * as_logs(objects) + weight * textures.clamp_min(math.log(FLOOR))
     return logs.softmax(0)[1:]
 
 

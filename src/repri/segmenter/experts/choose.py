@@ -14,7 +14,7 @@ from repri.segmenter.threads import all_of
 from .blend import ALIKE, SOFT, STEP, USUAL, Choice
 from .compare import Compare, Sight
 from .heldout import HeldOut, held_out
-from .scores import CLEARLY, FAR, Pixels, Setting, best_of, offsets_for, pixels_of, score
+from .scores import CLEARLY, FAR, Pixels, Setting, best_of, pixels_of, score
 from .textures import Textures
 
 __all__ = ["choose"]
@@ -23,13 +23,15 @@ WEIGHTS = (0.0, 0.5, 0.7, 0.85)
 """Weights of the expert on textures; the expert on objects has the rest."""
 WEIGHTS_OF_ONE = (0.0, 0.5, 0.7)
 """The same with a single annotated image, whose halves are more alike than images are."""
+WEIGHTS_OF_THIN = (0.0, 0.7, 0.85)
+"""The same if its objects are thinner than ``THIN`` cells of the expert on objects, which hardly sees them."""
+THIN = 0.25
 FAR_OF_SEVERAL = 0.14
 """IoU by which textures must be better with several images, where the best of more settings is taken."""
 LARGER = 1.42
 """Factor of the larger size, for which the network takes twice as long."""
 OFTEN = 3
-"""Images in which each of several classes must be shown, for a logistic regression to be compared, and for the
-expert on objects alone to be corrected by offsets."""
+"""Images in which each of several classes must be shown, for a logistic regression to be compared."""
 MARGIN = 0.05
 """Likeness by which a query may be less like the support than its images are like each other."""
 ALIKE_IN_DOUBT = 0.7
@@ -58,12 +60,13 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
     parts = list(held_out(compare.images, compare.maps, compare.classes))
     own, larger = _sights(compare, fixed_size)
     default, far = Setting(0.0, own[0]), FAR if single else FAR_OF_SEVERAL
-    pixels, scores = _compared(compare, parts, own, WEIGHTS_OF_ONE if single else WEIGHTS)
+    of_one = WEIGHTS_OF_THIN if compare.width < THIN and not compare.scribbled else WEIGHTS_OF_ONE
+    pixels, scores = _compared(compare, parts, own, of_one if single else WEIGHTS)
     if compare.scribbled and scores:
         far = _far_of_scribbles(far, scores[default], compare.uniform, single)
     elif compare.uniform:
         far = 0.0
-    best, offsets = best_of(scores, default, far), ()
+    best = best_of(scores, default, far)
     if larger and best.weight == 0:
         pixels, more = _compared(compare, parts, larger, WEIGHTS, pixels)
         scores |= more
@@ -73,19 +76,16 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
         best = best_of(scores, default, CLEARLY)
     gain = scores[best] - scores[default] if scores else 0.0
     limit = ALIKE_IN_DOUBT if doubtful else ALIKE - SOFT * min(MOST, max(-MOST, (gain - USUAL) / STEP))
-    if not single and scores:
-        if gain > USUAL:  # the images are as unlike each other as queries may be
-            limit = min([limit, *(like - MARGIN for part in pixels for like in part.alike)])
-        if (compare.classes > 1 and _often(compare)) or best.weight > 0:
-            offsets = offsets_for(pixels, best)
+    if not single and gain > USUAL:  # the images are as unlike each other as queries may be
+        limit = min([limit, *(like - MARGIN for part in pixels for like in part.alike)])
     named = {str(setting): value for setting, value in scores.items()}
     told = "each half of the image by the other" if single else "each image by the others"
     if best == default:  # nothing is clearly better, so all stays as it is
-        return Choice(0.0, None, limit, None, offsets, 0.0, named, told), None
+        return Choice(0.0, None, limit, None, 0.0, named, told), None
     other = None if best.sight.size == compare.look.size else best.sight.size
     least, logistic = compare.least_proportion, best.sight.logistic
     refine = None if doubtful else compare.better_refine  # for all queries, also for those that are not alike
-    choice = Choice(best.weight, other, limit, refine, offsets, least, named, told, logistic)
+    choice = Choice(best.weight, other, limit, refine, least, named, told, logistic)
     return choice, compare.fitted() if choice.weight else None
 
 

@@ -128,11 +128,16 @@ class Compare:
         return self._seen[place, size]
 
     @cached_property
-    def small_objects(self) -> bool:
-        """Whether the objects of the support are small for the cells of the expert on objects."""
+    def width(self) -> float:
+        """Width of the support's objects in cells of the expert on objects (median of the images)."""
         look, sides = self.look, [max(image.shape[:2]) for image in self.images]
         widths = [look.size / side * width_of(mask) for side, mask in zip(sides, self.maps, strict=True)]
-        return float(np.median(widths)) < FEW * look.extractor.stride
+        return float(np.median(widths)) / look.extractor.stride
+
+    @property
+    def small_objects(self) -> bool:
+        """Whether the objects of the support are small for the cells of the expert on objects."""
+        return self.width < FEW
 
     @cached_property
     def uniform(self) -> bool:

@@ -16,18 +16,20 @@ from .blend import FLOOR, as_logs
 from .compare import Compare, Sight
 from .heldout import HeldOut
 
-__all__ = ["CLEARLY", "Pixels", "Setting", "best_of", "offsets_for", "pixels_of", "score"]
+__all__ = ["CLEARLY", "Pixels", "Setting", "best_of", "pixels_of", "score"]
 
 CLEARLY = 0.02
-"""IoU by which offsets must be better than none."""
+"""IoU that is more than chance."""
 FAR = 0.1
 """IoU by which textures must be better than the default."""
 LONGER = 0.05
 """IoU by which a larger size, which takes longer, must be better."""
 PIXELS = 10_000
-"""About as many pixels of a held-out part are compared."""
-OFFSETS = (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0)
-"""What may be added to the log-probability of a class."""
+"""About as many pixels of a held-out part are compared where there is an object, or might be, and as many elsewhere."""
+MIGHT = math.log(0.1)
+"""Least log-probability with which an expert says that there might be an object: no setting sees one below."""
+SHIFTS = (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0)
+"""What may be added to the log-probabilities of the classes while settings are compared."""
 
 
 class Setting(NamedTuple):
@@ -51,6 +53,10 @@ class Pixels(NamedTuple):
     """[N + 1, M] log-probabilities of the expert on textures."""
     truth: Tensor
     """[M] true ids."""
+    places: Tensor
+    """[M] places in the held-out part."""
+    counts: Tensor
+    """[M] number of pixels that each of them stands for."""
     compared: Tensor
     """bool [N]: classes that were known."""
     alike: tuple[float, ...]
@@ -69,45 +75,65 @@ def pixels_of(compare: Compare, part: HeldOut, sights: Sequence[Sight], known: P
     Returns:
         What is known now.
     """
-    places = np.flatnonzero(part.truth != IGNORE)
-    places = torch.from_numpy(places[:: max(1, len(places) // PIXELS)])
+    answers = {sight: compare.objects(part, sight) for sight in sights}
+    alike = tuple(like for _, like in answers.values())
+    whole = {sight: as_logs(probability).flatten(1) for sight, (probability, _) in answers.items()}
     rows = torch.tensor([0, *part.classes])
 
-    def every(logs: Tensor) -> Tensor:
+    def every(logs: Tensor, places: Tensor) -> Tensor:
         out = torch.full((compare.classes + 1, len(places)), -torch.inf)
-        out[rows] = logs.flatten(1)[:, places]
+        out[rows] = logs[:, places]
         return out
 
-    answers = {sight: compare.objects(part, sight) for sight in sights}
-    objects = {sight: every(as_logs(probability)) for sight, (probability, _) in answers.items()}
-    alike = tuple(like for _, like in answers.values())
     if known is not None:
+        objects = {sight: every(logs, known.places) for sight, logs in whole.items()}
         return known._replace(objects=known.objects | objects, alike=known.alike + alike)
+    truth = torch.from_numpy(part.truth.reshape(-1).astype(np.int64))
+    textures = compare.textures(part).flatten(1).clamp_min(math.log(FLOOR))
+    places, counts = _drawn(truth, [*whole.values(), textures])
     compared = torch.zeros(compare.classes, dtype=torch.bool)
     compared[rows[1:] - 1] = True
-    truth = rows[torch.from_numpy(part.truth.reshape(-1).astype(np.int64))[places]]
-    textures = every(compare.textures(part).clamp_min(math.log(FLOOR)))
-    return Pixels(objects, textures, truth, compared, alike)
+    objects = {sight: every(logs, places) for sight, logs in whole.items()}
+    return Pixels(objects, every(textures, places), rows[truth[places]], places, counts, compared, alike)
 
 
-def score(pixels: Sequence[Pixels], setting: Setting, offsets: Sequence[float] = (), free: bool = False) -> float:
+def _drawn(truth: Tensor, answers: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Places of the pixels [M] that are compared, and the number of pixels that each stands for. An object may have few
+    of the pixels, so those where it is, or might be, are drawn apart.
+
+    Args:
+        truth: [P] ids of all pixels.
+        answers: [N + 1, P] log-probabilities, background first.
+    """
+    labelled, shown = truth != IGNORE, truth > 0
+    for logs in answers:
+        shown = shown | (logs[1:].amax(0) > MIGHT)
+    kinds = [(labelled & kind).nonzero()[:, 0] for kind in (shown, ~shown)]
+    drawn = [places[:: max(1, len(places) // PIXELS)] for places in kinds]
+    counts = [torch.full((len(few),), len(every) / max(1, len(few))) for few, every in zip(drawn, kinds, strict=True)]
+    return torch.cat(drawn), torch.cat(counts)
+
+
+def score(pixels: Sequence[Pixels], setting: Setting, free: bool = False) -> float:
     """Mean over the classes of ΣI / ΣU over the held-out parts; classes that were never compared are left out.
 
-    With ``free``, textures may have the best of a few offsets, because they often claim too much or too little, which
-    is mended after the choice."""
+    With ``free``, textures have the best of a few shifts: an expert that was fitted to fewer images, and more quickly,
+    often claims too much or too little, which says nothing about the one that is fitted to all."""
+    return max(_shifted(pixels, setting, shift) for shift in (SHIFTS if free and setting.weight else (0.0,)))
+
+
+def _shifted(pixels: Sequence[Pixels], setting: Setting, shift: float) -> float:
+    """The score if a number is added to the log-probabilities of the classes."""
     weight, sight = setting
-    if free and weight:
-        return max(score(pixels, setting, [step] * len(pixels[0].compared)) for step in OFFSETS)
     hits = unions = torch.zeros(len(pixels[0].compared))
     for part in pixels:
         logs = (1 - weight) * part.objects[sight] + weight * part.textures
-        if offsets:
-            logs = logs + torch.tensor([0.0, *offsets])[:, None]
+        logs[1:] += shift
         mask = _largest(logs)
         ids = torch.arange(1, len(part.compared) + 1)[:, None]
         ours, theirs = mask == ids, part.truth == ids
-        hits = hits + (ours & theirs).sum(1) * part.compared
-        unions = unions + (ours | theirs).sum(1) * part.compared
+        hits = hits + ((ours & theirs).float() @ part.counts) * part.compared
+        unions = unions + ((ours | theirs).float() @ part.counts) * part.compared
     shown = unions > 0
     return float((hits[shown] / unions[shown]).mean()) if shown.any() else 0.0
 
@@ -145,17 +171,3 @@ def best_of(scores: dict[Setting, float], default: Setting, far: float = FAR) ->
     own = {setting: value for setting, value in usable.items() if setting.sight.size == default.sight.size}
     best, larger = max(own, key=own.__getitem__), max(usable, key=usable.__getitem__)
     return larger if usable[larger] > usable[best] + (CLEARLY if larger.sight.logistic else LONGER) else best
-
-
-def offsets_for(pixels: Sequence[Pixels], setting: Setting) -> tuple[float, ...]:
-    """Numbers that are added to the log-probability of each class, chosen one class after the other, so that a class
-    that claims too much or too little on held-out parts claims less or more; nothing if that is not clearly better."""
-    before = best = score(pixels, setting)
-    offsets = [0.0] * len(pixels[0].compared)
-    for _ in range(2):
-        for n in range(len(offsets)):
-            for step in OFFSETS:
-                trial = [*offsets[:n], step, *offsets[n + 1 :]]
-                if (value := score(pixels, setting, trial)) > best:
-                    offsets, best = trial, value
-    return tuple(offsets) if best > before + CLEARLY else ()

@@ -7,7 +7,16 @@ import pytest
 
 from repri import RepriError, Segmenter
 from repri.segmenter.experts.blend import ALIKE
-from repri.segmenter.experts.choose import ALIKE_IN_DOUBT, WEIGHTS, _far_of_scribbles, choose
+from repri.segmenter.experts.choose import (
+    ALIKE_IN_DOUBT,
+    LARGER,
+    LARGER_OF_CLASSES,
+    WEIGHTS,
+    WEIGHTS_OF_ONE,
+    WEIGHTS_OF_THIN,
+    _far_of_scribbles,
+    choose,
+)
 from repri.segmenter.experts.compare import Compare
 from repri.segmenter.experts.scores import CLEARLY
 from repri.segmenter.experts.textures import SMALL
@@ -88,6 +97,29 @@ def test_the_filter_follows_the_size_of_the_object(side, small):
     assert compare.small_objects == small
     assert choose(compare)[0].size is None
     assert replace(compare, refine="guided").better_refine == ("fine" if small else None)
+
+
+def test_very_thin_objects_of_one_image_get_more_weight_of_textures():
+    image, mask = blobs(0)
+    thin, wide = (square(*mask.shape, 20, 30, side) for side in (1, 20))
+    weights = [{name.split(",")[0] for name in choose(comparison([image], [m]))[0].scores} for m in (thin, wide)]
+    assert weights == [{f"textures {w:g}" for w in used} for used in (WEIGHTS_OF_THIN, WEIGHTS_OF_ONE)]
+
+
+@pytest.mark.parametrize(("classes", "factor"), [(1, LARGER), (2, LARGER_OF_CLASSES)])
+def test_a_larger_size_is_tried_where_textures_do_not_count(support, monkeypatch, classes, factor):
+    images, maps = ([*part, *part] for part in support)
+    maps = [np.where(mask == 1, 1 + (k % classes), mask).astype(np.uint8) for k, mask in enumerate(maps)]
+    compare = replace(comparison(images, maps), classes=classes)
+    sizes = {}
+    for gain in (0.4, -0.4):  # of textures
+        monkeypatch.setattr(
+            "repri.segmenter.experts.choose.score", lambda pixels, setting, free, g=gain: 0.5 + g * setting.weight
+        )
+        choice, _ = choose(compare)
+        sizes[gain] = {name.split(", ")[1] for name in choice.scores}
+    own = compare.look.size
+    assert sizes == {0.4: {f"{own} pixels"}, -0.4: {f"{own} pixels", f"{round(factor * own)} pixels"}}
 
 
 def test_scribbles_that_all_settings_are_right_about_choose_textures_in_uniform_images(support, monkeypatch):

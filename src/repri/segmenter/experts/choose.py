@@ -70,7 +70,7 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
         far = 0.0
     best = best_of(scores, default, far)
     if larger and best.weight == 0:
-        pixels, more = _compared(compare, parts, larger, WEIGHTS, pixels)
+        pixels, more = _compared(compare, parts, larger, (0.0,), pixels)
         scores |= more
         best = best_of(scores, default, far)
     doubtful = best == default and single and not compare.scribbled
@@ -114,14 +114,8 @@ def _compared(
     compare.prepare(parts, sights)
     pairs = zip_longest(parts, before)
     pixels = all_of([partial(pixels_of, compare, part, sights, known) for part, known in pairs], compare.device)
-    every = [Setting(weight, sight) for sight in sights for weight in weights]
-    settings = [setting for setting in every if pixels and _pays(setting, compare.look.size)]
+    settings = [Setting(weight, sight) for sight in sights for weight in weights if pixels]
     return pixels, {setting: score(pixels, setting, free=len(compare.images) > 1) for setting in settings}
-
-
-def _pays(setting: Setting, own: int) -> bool:
-    """Whether a setting is worth a comparison: together with textures, prototypes gain nothing from a larger size."""
-    return setting.weight == 0 or setting.sight.logistic or setting.sight.size == own
 
 
 def _sights(compare: Compare, fixed_size: bool) -> tuple[list[Sight], list[Sight]]:

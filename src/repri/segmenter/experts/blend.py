@@ -17,7 +17,7 @@ from repri.segmenter.look import Seen
 
 __all__ = ["Choice", "as_logs", "blended", "likeness", "raised", "sameness", "weight_for"]
 
-ALIKE, SOFT = 0.56, 0.03
+ALIKE, SOFT = 0.6, 0.03
 """Likeness of a query and the support at which textures have half of their weight, and how soft the change is. Two
 photographs of one class of PASCAL have 0.42 (median; 0.59 at the 95th percentile), two images of one microscope, field
 or surface mostly 0.7 to 0.9."""

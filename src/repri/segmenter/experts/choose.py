@@ -62,12 +62,13 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
     parts = list(held_out(compare.images, compare.maps, compare.classes))
     own, larger = _sights(compare, fixed_size)
     default, far = Setting(0.0, own[0]), FAR if single else FAR_OF_SEVERAL
-    of_one = WEIGHTS_OF_THIN if compare.width < THIN and not compare.scribbled else WEIGHTS_OF_ONE
-    pixels, scores = _compared(compare, parts, own, of_one if single else WEIGHTS)
+    thin = single and compare.width < THIN and not compare.scribbled
+    weights = WEIGHTS_OF_THIN if thin else WEIGHTS_OF_ONE if single else WEIGHTS
+    pixels, scores = _compared(compare, parts, own, weights)
     if compare.scribbled and scores:
         far = _far_of_scribbles(far, scores[default], compare.uniform, single)
-    elif compare.uniform:
-        far = 0.0
+    elif compare.uniform:  # a few pixels of a thin object say nothing about the experts
+        far = -1.0 if thin else CLEARLY
     best = best_of(scores, default, far)
     if larger and best.weight == 0:
         pixels, more = _compared(compare, parts, larger, (0.0,), pixels)
@@ -115,7 +116,7 @@ def _compared(
     pairs = zip_longest(parts, before)
     pixels = all_of([partial(pixels_of, compare, part, sights, known) for part, known in pairs], compare.device)
     settings = [Setting(weight, sight) for sight in sights for weight in weights if pixels]
-    return pixels, {setting: score(pixels, setting, free=len(compare.images) > 1) for setting in settings}
+    return pixels, {setting: score(pixels, setting, free=len(compare.images) > 1 or compare.uniform) for setting in settings}
 
 
 def _sights(compare: Compare, fixed_size: bool) -> tuple[list[Sight], list[Sight]]:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from repri.inference.labels import IGNORE
 
-from .blend import FLOOR, as_logs
+from .blend import FLOOR, LOWEST, RAISE, as_logs
 from .compare import Compare, Sight
 from .heldout import HeldOut
 
@@ -26,9 +26,9 @@ LONGER = 0.05
 """IoU by which a larger size, which takes longer, must be better."""
 PIXELS = 10_000
 """About as many pixels of a held-out part are compared where there is an object, or might be, and as many elsewhere."""
-MIGHT = math.log(0.1)
+MIGHT = math.log(LOWEST)
 """Least log-probability with which an expert says that there might be an object: no setting sees one below."""
-SHIFTS = (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0)
+SHIFTS = (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, RAISE)
 """What may be added to the log-probabilities of the classes while settings are compared."""
 
 

@@ -106,6 +106,33 @@ def test_very_thin_objects_of_one_image_get_more_weight_of_textures():
     assert weights == [{f"textures {w:g}" for w in used} for used in (WEIGHTS_OF_THIN, WEIGHTS_OF_ONE)]
 
 
+def test_a_thin_object_of_one_image_of_one_kind_takes_textures_whatever_its_few_pixels_say(monkeypatch):
+    image, mask = blobs(0)
+    monkeypatch.setattr(
+        "repri.segmenter.experts.choose.score", lambda pixels, setting, free: 0.3 - 0.2 * bool(setting.weight)
+    )
+    weights = {}
+    for uniform in (False, True):
+        monkeypatch.setattr(Compare, "uniform", uniform)
+        for side in (1, 20):
+            weights[uniform, side] = choose(comparison([image], [square(*mask.shape, 20, 30, side)]))[0].weight
+    assert weights == {(False, 1): 0.0, (False, 20): 0.0, (True, 1): WEIGHTS_OF_THIN[-1], (True, 20): 0.0}
+
+
+@pytest.mark.parametrize(("shots", "uniform", "expected"), [(1, False, False), (1, True, True), (3, False, True)])
+def test_halves_of_a_photograph_are_compared_as_they_are(support, monkeypatch, shots, uniform, expected):
+    asked = set()
+
+    def score(pixels, setting, free):
+        asked.add(free)
+        return 0.5
+
+    monkeypatch.setattr(Compare, "uniform", uniform)
+    monkeypatch.setattr("repri.segmenter.experts.choose.score", score)
+    choose(comparison(*(part[:shots] for part in support)))
+    assert asked == {expected}
+
+
 @pytest.mark.parametrize(("classes", "factor"), [(1, LARGER), (2, LARGER_OF_CLASSES)])
 def test_a_larger_size_is_tried_where_textures_do_not_count(support, monkeypatch, classes, factor):
     images, maps = ([*part, *part] for part in support)

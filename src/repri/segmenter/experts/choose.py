@@ -116,7 +116,8 @@ def _compared(
     pairs = zip_longest(parts, before)
     pixels = all_of([partial(pixels_of, compare, part, sights, known) for part, known in pairs], compare.device)
     settings = [Setting(weight, sight) for sight in sights for weight in weights if pixels]
-    return pixels, {setting: score(pixels, setting, free=len(compare.images) > 1 or compare.uniform) for setting in settings}
+    free = len(compare.images) > 1 or compare.uniform  # halves of a photograph are too alike for it
+    return pixels, {setting: score(pixels, setting, free=free) for setting in settings}
 
 
 def _sights(compare: Compare, fixed_size: bool) -> tuple[list[Sight], list[Sight]]:

@@ -117,8 +117,8 @@ def _drawn(truth: Tensor, answers: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
 def score(pixels: Sequence[Pixels], setting: Setting, free: bool = False) -> float:
     """Mean over the classes of ΣI / ΣU over the held-out parts; classes that were never compared are left out.
 
-    With ``free``, textures have the best of a few shifts: an expert that was fitted to fewer images, and more quickly,
-    often claims too much or too little, which says nothing about the one that is fitted to all."""
+    With ``free``, textures have the best of a few shifts: an expert that was fitted to less, and more quickly, often
+    claims too much or too little, which says nothing about the one that is fitted to all."""
     return max(_shifted(pixels, setting, shift) for shift in (SHIFTS if free and setting.weight else (0.0,)))
 
 

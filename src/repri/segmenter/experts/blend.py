@@ -17,13 +17,15 @@ from repri.segmenter.look import Seen
 
 __all__ = ["Choice", "as_logs", "blended", "likeness", "raised", "sameness", "weight_for"]
 
-ALIKE, SOFT = 0.6, 0.03
+ALIKE, SOFT = 0.56, 0.03
 """Likeness of a query and the support at which textures have half of their weight, and how soft the change is. Two
 photographs of one class of PASCAL have 0.42 (median; 0.59 at the 95th percentile), two images of one microscope, field
 or surface mostly 0.7 to 0.9."""
 USUAL, STEP = 0.25, 0.1
-"""Gain on held-out parts that says nothing about other images, and the gain beyond it that counts as much as one step
+"""Gain on held-out parts that says nothing about other images, and the gain beyond it that counts as much as ``SOFT``
 of likeness."""
+DOUBT = 0.05
+"""Likeness that ``STEP`` less than the usual gain counts for."""
 RAISE = 3.0
 """Largest shift of logits by which a class gets more of an image."""
 LOWEST = 1 / (1 + math.exp(RAISE))

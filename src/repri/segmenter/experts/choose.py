@@ -11,7 +11,7 @@ from itertools import zip_longest
 
 from repri.segmenter.threads import all_of
 
-from .blend import ALIKE, SOFT, STEP, USUAL, Choice
+from .blend import ALIKE, DOUBT, SOFT, STEP, USUAL, Choice
 from .compare import Compare, Sight
 from .heldout import HeldOut, held_out
 from .scores import CLEARLY, FAR, Pixels, Setting, best_of, pixels_of, score
@@ -78,7 +78,7 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
     if doubtful:
         best = best_of(scores, default, CLEARLY)
     gain = scores[best] - scores[default] if scores else 0.0
-    limit = ALIKE_IN_DOUBT if doubtful else ALIKE - SOFT * min(MOST, max(-MOST, (gain - USUAL) / STEP))
+    limit = ALIKE_IN_DOUBT if doubtful else _limit_for(gain)
     if not single and gain > USUAL:  # the images are as unlike each other as queries may be
         limit = min([limit, *(like - MARGIN for part in pixels for like in part.alike)])
     named = {str(setting): value for setting, value in scores.items()}
@@ -90,6 +90,13 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
     refine = None if doubtful else compare.better_refine  # for all queries, also for those that are not alike
     choice = Choice(best.weight, other, limit, refine, least, named, told, logistic)
     return choice, compare.fitted() if choice.weight else None
+
+
+def _limit_for(gain: float) -> float:
+    """Likeness at which a query gets half of the weight of textures: the less they gain on held-out parts, the more a
+    query must be like the support."""
+    steps = (gain - USUAL) / STEP
+    return ALIKE - (SOFT * min(MOST, steps) if steps > 0 else DOUBT * max(-MOST, steps))
 
 
 def _far_of_scribbles(far: float, default: float, uniform: bool, single: bool) -> float:

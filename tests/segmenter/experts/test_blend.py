@@ -92,12 +92,14 @@ def test_the_weight_falls_with_likeness():
 
 def test_a_choice_says_what_was_chosen():
     scores = {"textures 0, 417 pixels": 0.5, "textures 0.7, 417 pixels": 0.8}
-    chosen = Choice(0.7, scores=scores, parts="each image by the others")
+    chosen = Choice(0.7, scores=scores, parts="each image by the others", iou=0.8)
     assert str(chosen) == (
         "objects and textures (weight 0.7): IoU 0.80 on each image by the others, 0.50 with the default"
     )
+    kind = Choice(0.7, scores=scores, parts="x", iou=0.4)
+    assert str(kind).endswith("IoU 0.40 on x, 0.50 with the default; textures count because the support is of one kind")
     assert str(Choice(scores=scores, parts="each image by the others")).startswith("objects, the default: no setting")
-    assert str(Choice(0.0, 592, scores=scores, parts="x")).startswith("objects at 592 pixels: IoU 0.80")
+    assert str(Choice(0.0, 592, scores=scores, parts="x", iou=0.8)).startswith("objects at 592 pixels: IoU 0.80")
 
 
 def test_sameness_is_the_mean_cosine_of_two_cells():

@@ -56,16 +56,19 @@ class Choice:
     """What was held out."""
     logistic: bool = False
     """Whether the expert on objects is a logistic regression on all labelled cells."""
+    iou: float = 0.0
+    """IoU of the chosen setting on the held-out parts."""
 
     def __str__(self) -> str:
         objects = f"objects{' by logistic regression' * self.logistic}{f' at {self.size} pixels' * bool(self.size)}"
         if not self.scores:
             return f"{objects}: nothing was compared"
-        best, default = max(self.scores.values()), next(iter(self.scores.values()))
+        default = next(iter(self.scores.values()))
         if self.weight == 0 and self.size is None and not self.logistic:
             return f"objects, the default: no setting is clearly better on {self.parts} (IoU {default:.2f})"
         joined = f"{objects} and textures (weight {self.weight:g})" if self.weight else objects
-        return f"{joined}: IoU {best:.2f} on {self.parts}, {default:.2f} with the default"
+        why = "" if self.iou > default else "; textures count because the support is of one kind"
+        return f"{joined}: IoU {self.iou:.2f} on {self.parts}, {default:.2f} with the default{why}"
 
 
 def as_logs(probability: Tensor) -> Tensor:

@@ -88,7 +88,7 @@ def choose(compare: Compare, weight: float | None = None, fixed_size: bool = Fal
     other = None if best.sight.size == compare.look.size else best.sight.size
     least, logistic = compare.least_proportion, best.sight.logistic
     refine = None if doubtful else compare.better_refine  # for all queries, also for those that are not alike
-    choice = Choice(best.weight, other, limit, refine, least, named, told, logistic)
+    choice = Choice(best.weight, other, limit, refine, least, named, told, logistic, scores[best])
     return choice, compare.fitted() if choice.weight else None
 
 

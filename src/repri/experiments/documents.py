@@ -89,7 +89,7 @@ def shown(name: str, part: str | None, results: Path) -> str:
             raise RepriError(f"{name} has no {part}.")
         return f"{value:.1f}"
     if part == "border":
-        return f"{files[0]['boundary_f']:.1f}"
+        return f"{sum(values['boundary_f'] for values in folds.values()) / len(folds):.1f}"
     if part == "final":
         return f"{files[0]['proportion_error']['final']:.2f}"
     if part == "folds":

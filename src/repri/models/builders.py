@@ -19,6 +19,7 @@ from .extractors.lowlevel import LowLevel
 from .extractors.network import NetworkExtractor
 from .networks.build import BACKBONES, WHOLE, add_head, backbone_of, build_backbone, whole_name
 from .networks.fast import accelerate
+from .networks.packed import pack
 from .networks.hub import HubBackbone
 from .networks.layered import Layered, pick_layers
 from .networks.mobile import CompactNet
@@ -163,7 +164,9 @@ def _executed(equivalent: Callable[[Any], Any], fast: bool, compile: bool) -> Ca
 
     def make(network: Any) -> Any:
         run = equivalent(network) if fast else network
-        return torch.compile(run) if compile else run
+        if compile:
+            return torch.compile(run)
+        return pack(run) if fast else run
 
     return make
 

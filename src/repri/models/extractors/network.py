@@ -50,7 +50,7 @@ class NetworkExtractor(FeatureExtractor):
         widths = self._check(known)
         self.device = _usable_device(device)
         self.network = network.eval().requires_grad_(False).to(self.device)
-        self.run = self.network if faster is None else faster(self.network)
+        self.run, self._faster = self.network if faster is None else faster(self.network), faster
         self.networks = int(getattr(network, "networks", 1))
         self.stride, self.on_pixels = strides[self.layers[-1]], bool(getattr(network, "on_pixels", False))
         self.channels = sum(widths) if combine == "concat" else widths[0]
@@ -79,14 +79,13 @@ class NetworkExtractor(FeatureExtractor):
 
     def coarse(self, times: int) -> FeatureExtractor:
         """An extractor of every ``times``-th cell, if the network has a cheaper equivalent for that; else this one."""
-        makers = [getattr(net, "coarser", None) for net in (self.network, self.run)]
-        if len(self.layers) > 1 or times == 1 or None in makers:
+        make = getattr(self.network, "coarser", None)
+        network = None if make is None or len(self.layers) > 1 or times == 1 else make(times, self.layers[0])
+        if network is None:
             return self
-        network, run = (make and make(times, self.layers[0]) for make in makers)
-        if network is None or run is None:
-            return self
-        options = (self.rule, self.combine, self.device, lambda _: run, self.seen)
-        return NetworkExtractor(self.name, network, self.layers, *options)
+        return NetworkExtractor(
+            self.name, network, self.layers, self.rule, self.combine, self.device, self._faster, self.seen
+        )
 
     def _forward(self, images: Tensor) -> Tensor:
         with torch.autocast(self.device.type, enabled=self.device.type == "cuda"):

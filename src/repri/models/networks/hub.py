@@ -84,14 +84,14 @@ class HubBackbone(nn.Module):
         return dict(zip(self.layers, maps, strict=True))
 
     def shortened(self) -> HubBackbone:
-        """The same network without the last transformer blocks that no chosen stage needs; weights are shared."""
+        """A copy without the last transformer blocks that no chosen stage needs."""
         config = self.model.config
         depth = max(1, list(config.stage_names).index(self.layers[-1]))
         if config.model_type != "dinov2" or depth == config.num_hidden_layers:
-            return self
+            return copy.deepcopy(self)
         short, short.model, short.model.encoder = _nested_copy(self, "model", "encoder")
         short.model.encoder.layer = nn.ModuleList(self.model.encoder.layer[:depth])
-        return short
+        return copy.deepcopy(short)
 
     def _measure_strides(self) -> dict[str, int]:
         with torch.inference_mode():

@@ -19,10 +19,10 @@ from .extractors.lowlevel import LowLevel
 from .extractors.network import NetworkExtractor
 from .networks.build import BACKBONES, WHOLE, add_head, backbone_of, build_backbone, whole_name
 from .networks.fast import accelerate
-from .networks.packed import pack
 from .networks.hub import HubBackbone
 from .networks.layered import Layered, pick_layers
 from .networks.mobile import CompactNet
+from .networks.packed import pack
 from .networks.timm import TimmBackbone
 from .networks.twin import TwinNet
 from .registry import EXTRACTORS, register_extractor

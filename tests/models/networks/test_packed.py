@@ -54,6 +54,7 @@ def test_a_linear_layer_takes_any_number_of_tokens():
         tokens = torch.randn(*shape)
         torch.testing.assert_close(fast(tokens), plain(tokens), rtol=1e-5, atol=1e-5)
     assert copy.deepcopy(fast)(tokens).equal(fast(tokens))
+    assert [sum(p.numel() for p in net.parameters()) for net in (plain, fast)] == [32 * 48 + 48 + 48 * 5] * 2
 
 
 @needs_onednn

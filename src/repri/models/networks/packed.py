@@ -53,9 +53,9 @@ class PackedLinear(nn.Module):
         super().__init__()
         self.out_features, self.in_features = weight.shape
         self.on_maps, self.limited = on_maps, limited
-        # The layout has no layer of its own in a state dict, so it is an attribute and no buffer.
-        self.weight = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), ROWS)
-        self.bias = None if bias is None else bias.detach()
+        laid_out = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), ROWS)
+        self.weight = nn.Parameter(laid_out, requires_grad=False)
+        self.bias = None if bias is None else nn.Parameter(bias.detach(), requires_grad=False)
         self.after: tuple[str, list[float]] = ("hardtanh", [0.0, 6.0]) if limited else ("none", [])
 
     def forward(self, x: Tensor) -> Tensor:

@@ -3,7 +3,8 @@
     python benchmarks/instances.py --root COCO_MICRO [--tasks 24] [--shots 1] [--regions MODEL]
 
 COCO_MICRO is a folder with images/ and instances_micro.json. A task is a class, images that show it as the support, and
-another one as the query; tasks are drawn evenly over the classes with enough images. The rows differ in the mask and in
+another one as the query; tasks are drawn evenly over the classes with enough images. Classes of PASCAL are left out,
+because the model in the package has seen their labels. The rows differ in the mask and in
 how it is divided: parts that do not touch, or also where regions lie side by side. AP is COCO's, over all tasks as one
 class; the score of an object is its mean probability. "count" is the mean absolute error of the number of objects.
 """
@@ -22,12 +23,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from repri import Segmentation, Segmenter
+from repri.data.io.classes import COCO_NAMES, PASCAL
 from repri.data.io.images import read_image
 from repri.data.io.segmentations import decode, encode
 from repri.regions.instances import separated
 
-LEAST, EXTRACTOR = 1024, "distilled"
-"""Least pixels of an object, and an extractor that has seen no label."""
+LEAST = 1024
+"""Least pixels of an object."""
+SEEN = {COCO_NAMES.get(name, name) for name in PASCAL}
+"""Classes whose labels the model in the package has seen."""
 
 
 class Labelled(NamedTuple):
@@ -50,6 +54,7 @@ def read_classes(root: Path) -> dict[str, list[tuple[dict[str, Any], list[dict[s
     return {
         name: [(images[i], found) for i, found in sorted(by_image.items()) if _large(found)]
         for name, by_image in sorted(listed.items())
+        if name not in SEEN
     }
 
 
@@ -124,7 +129,7 @@ def main() -> None:
         truths.append(query)
         for refine in ("guided", "regions"):
             regions = options.regions if refine == "regions" else None
-            segmenter = Segmenter(EXTRACTOR, auto=False, refine=refine, regions=regions)
+            segmenter = Segmenter(auto=False, refine=refine, regions=regions)
             result = segmenter.fit_maps(images, maps, ["object"]).segment(query.path)
             rows[f"{refine}, parts that do not touch"].append(found(result, False))
             if refine == "regions":

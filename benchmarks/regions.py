@@ -31,7 +31,7 @@ from repri.inference.labels import IGNORE, has_object
 from repri.methods import Episode, Support
 from repri.protocols import get_protocol
 from repri.refine import get_refiner
-from repri.regions.choose import LARGE, POWER, expected_iou, merged
+from repri.regions.choose import LARGE, expected_iou, merged
 from repri.regions.load import load_regions
 from repri.regions.model import Embedding, RegionModel
 from repri.regions.prompts import peaks
@@ -40,6 +40,10 @@ from repri.regions.store import EmbeddingStore
 
 SIDE, COARSE = 256, 64
 """Sides of the grids on which candidates are kept and compared."""
+FAR, FEW = 0.12, 6
+"""Another least distance between peaks, and another number of peaks."""
+TAKEN = "first peak, peak"
+"""Prompts of the refinement."""
 
 
 class Case(NamedTuple):
@@ -72,9 +76,13 @@ class Case(NamedTuple):
     proportions: tuple[float, float]
     """π as RePRI estimates it, and the true one."""
 
-    def of(self, *kinds: str) -> Tensor:
-        """[c, h, w] the candidates of some kinds of prompts."""
-        return self.masks[torch.from_numpy(np.isin(self.kinds, kinds))]
+    def among(self, kinds: str) -> Tensor:
+        """bool [C] the candidates of some kinds of prompts."""
+        return torch.from_numpy(np.isin(self.kinds, kinds.split(", ")))
+
+    def of(self, kinds: str) -> Tensor:
+        """[c, h, w] these candidates."""
+        return self.masks[self.among(kinds)]
 
 
 def tasks_of(root: str, count: int, shots: int = 1) -> tuple[list[Runner], list[tuple[int, Task]]]:
@@ -115,7 +123,7 @@ def cache(options: argparse.Namespace) -> None:
         p, pi = probabilities(runners[fold], loaded)
         told, _ = probabilities(runners[fold], loaded, loaded.truth.proportion)
         kinds, masks, quality = candidates(model, store.get(loaded.image), on_grid(p, SIDE))
-        single = masks[torch.from_numpy(kinds == "peak")]
+        single = masks[torch.from_numpy(np.isin(kinds, TAKEN.split(", ")))]
         regions = single[merged(single.float(), on_grid(p, SIDE))].any(0)
         again, _ = probabilities(runners[fold], loaded, min(max(float(regions.float().mean()), 1e-3), 0.99))
         mask = loaded.truth.mask
@@ -172,11 +180,14 @@ def likeness(episode: Episode, masks: Tensor) -> Tensor:
 def candidates(model: RegionModel, embedding: Embedding, p: Tensor) -> tuple[np.ndarray, Tensor, Tensor]:
     """[C] kinds of prompts, bool [C, h, w] candidates and [C] their predicted IoU, for probabilities p [h, w]."""
     scale = torch.tensor([embedding.size[1] / p.shape[1], embedding.size[0] / p.shape[0]])
-    points = (peaks(p, PEAKS + 4, APART, HIGH).flip(-1) + 0.5) * scale
+    points, far = ((peaks(p, *rule, HIGH).flip(-1) + 0.5) * scale for rule in ((PEAKS + 4, APART), (10, FAR)))
     box = (torch.tensor(box_of(p)).float().unflatten(0, (2, 2)) * scale).flatten()
     prompts: dict[str, dict[str, Any]] = {
-        "peak": {"points": points[:PEAKS, None]},
+        "first peak": {"points": points[:FEW, None]},
+        "peak": {"points": points[FEW:PEAKS, None]},
         "lower peak": {"points": points[PEAKS:, None]},
+        "far peak": {"points": far[:FEW, None]},
+        "lower far peak": {"points": far[FEW:, None]},
         "peaks": {"points": points[:PEAKS]},
         "box": {"box": box},
         "box and mask": {"box": box, "mask": p},
@@ -225,12 +236,12 @@ def _coarse(maps: Tensor) -> Tensor:
 Way = Callable[[Case], Tensor]
 
 
-def union(kind: str, power: float) -> Way:
-    """Candidates of a kind of prompt, merged."""
+def union(kinds: str = TAKEN, power: float = 1.0) -> Way:
+    """Candidates of some kinds of prompts, merged by p to a power."""
 
     def choose(case: Case) -> Tensor:
-        masks = case.of(*kind.split(", "))
-        chosen = merged(masks, case.p, power)
+        masks = case.of(kinds)
+        chosen = merged(masks, case.p.clamp_min(0) ** power)
         return masks[chosen].amax(0) if chosen else (case.p > 0.5).float()
 
     return choose
@@ -240,35 +251,35 @@ def alike(strength: float) -> Way:
     """The candidate of a peak that agrees with p and looks like the support's foreground, alone."""
 
     def choose(case: Case) -> Tensor:
-        masks, values = case.of("peak"), case.likeness[torch.from_numpy(case.kinds == "peak")]
-        scores = expected_iou(masks, case.p**POWER) * torch.exp(strength * values) * (masks.mean((1, 2)) <= LARGE)
+        masks, values = case.of(TAKEN), case.likeness[case.among(TAKEN)]
+        scores = expected_iou(masks, case.p) * torch.exp(strength * values) * (masks.mean((1, 2)) <= LARGE)
         return masks[int(scores.argmax())]
 
     return choose
 
 
-def above(kind: str, least: float) -> Way:
+def above(least: float) -> Way:
     """The union of all candidates in which p averages above a threshold."""
 
     def choose(case: Case) -> Tensor:
-        masks = case.of(kind)
+        masks = case.of(TAKEN)
         mean = (masks * case.p).sum((1, 2)) / masks.sum((1, 2)).clamp_min(1e-3)
         return masks[mean > least].amax(0) if (mean > least).any() else (case.p > 0.5).float()
 
     return choose
 
 
-def by(other: Callable[[Case], Tensor], power: float = POWER) -> Way:
+def by(other: Callable[[Case], Tensor]) -> Way:
     """Peaks merged by another map than p."""
-    return lambda case: union("peak", power)(case._replace(p=other(case)))
+    return lambda case: union()(case._replace(p=other(case)))
 
 
 def trusted(strength: float) -> Way:
     """Candidates of peaks, merged; those count more whose IoU the region model predicts to be high."""
 
     def choose(case: Case) -> Tensor:
-        masks = case.of("peak")
-        weights = case.quality[torch.from_numpy(case.kinds == "peak")].clamp(0.3, 1) ** strength
+        masks = case.of(TAKEN)
+        weights = case.quality[case.among(TAKEN)].clamp(0.3, 1) ** strength
         chosen = merged(masks * weights[:, None, None], case.p)
         return masks[chosen].amax(0) if chosen else (case.p > 0.5).float()
 
@@ -277,7 +288,7 @@ def trusted(strength: float) -> Way:
 
 def pooled(case: Case) -> Tensor:
     """Each cell gets the mean over its candidates of the mean p inside them, with p itself as one of them."""
-    masks = case.of("peak", "lower peak")
+    masks = case.of(TAKEN)
     mean = (masks * case.p).sum((1, 2)) / masks.sum((1, 2)).clamp_min(1e-3)
     return ((case.p + torch.tensordot(mean, masks, 1)) / (1 + masks.sum(0)) > 0.5).float()
 
@@ -287,13 +298,18 @@ WAYS: dict[str, Way] = {
     "RePRI told the true proportion": lambda case: (case.oracle > 0.5).float(),
     "RePRI told the size of the regions": lambda case: (case.resolved > 0.5).float(),
     "the candidate with the best expected IoU": lambda case: case.masks[int(expected_iou(case.masks, case.p).argmax())],
-    "union of peaks where p averages above 0.6": above("peak", 0.6),
-    "union of peaks where p averages above 0.5": above("peak", 0.5),
+    "union of peaks where p averages above 0.6": above(0.6),
+    "union of peaks where p averages above 0.5": above(0.5),
     "p pooled over candidates": pooled,
-    **{f"merged: peaks, p to the power {power}": union("peak", power) for power in (0.2, 0.3, 0.4, 0.5, 0.7, 1.0)},
-    "merged: ten peaks": union("peak, lower peak", POWER),
-    "merged: all prompts": union("peak, lower peak, peaks, box, box and mask, peaks and mask, peak and box", POWER),
-    **{f"merged: peaks by the re-solved p, {x}": by(lambda case: case.resolved, x) for x in (0.5, 0.7, 1.0)},
+    **{f"merged: peaks, p to the power {power}": union(power=power) for power in (0.3, 0.5, 0.7, 1.0, 1.4)},
+    "merged: six peaks": union("first peak"),
+    "merged: sixteen peaks": union("first peak, peak, lower peak"),
+    "merged: six peaks further apart": union("far peak"),
+    "merged: six peaks further apart, power 0.7": union("far peak", 0.7),
+    "merged: ten peaks further apart": union("far peak, lower far peak"),
+    "merged: peaks, all peaks and p in one prompt": union("first peak, peak, peaks and mask"),
+    "merged: all prompts": union("first peak, peak, peaks, box, box and mask, peaks and mask, peak and box"),
+    "merged: peaks by the re-solved p": by(lambda case: case.resolved),
     "RePRI, the query as its only shot": lambda case: (case.own > 0.5).float(),
     "merged: peaks by that": by(lambda case: case.own),
     "merged: peaks by that and p": by(lambda case: (case.own * case.p).sqrt()),
@@ -333,7 +349,7 @@ def compare(options: argparse.Namespace) -> None:
         print(f"{name:42} {miou(cases, masks):6.1f}   {'  '.join(f'{value:.1f}' for value in left)}", flush=True)
     sizes = {
         "RePRI": [c.proportions[0] for c in cases],
-        "regions": [float(union("peak", POWER)(c).mean()) for c in cases],
+        "regions": [float(union()(c).mean()) for c in cases],
     }
     for name, values in sizes.items():
         error = [abs(value / case.proportions[1] - 1) for value, case in zip(values, cases, strict=True)]

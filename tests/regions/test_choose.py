@@ -16,17 +16,10 @@ def strip(*cells):
 def test_merging_finds_the_best_union_of_parts():
     p = strip(0, 1, 2, 3, 8, 9) * 0.8 + 0.02
     masks = torch.stack([strip(0, 1, 2), strip(3), strip(8, 9), strip(*range(12)), strip(5, 6)])
-    chosen = merged(masks, p, power=1.0)
+    chosen = merged(masks, p)
     every = [c for n in range(1, 6) for c in itertools.combinations(range(5), n)]
     values = {c: float(expected_iou(masks[list(c)].amax(0)[None], p)) for c in every}
     assert tuple(sorted(chosen)) == max(values, key=values.get) == (0, 1, 2)
-
-
-def test_a_power_below_one_lets_the_less_typical_part_count():
-    p = torch.tensor([[0.9, 0.9, 0.2, 0.2, 0.2, 0.2, 0.001, 0.001]])
-    part = torch.tensor([[[1.0, 1, 0, 0, 0, 0, 0, 0]], [[1.0, 1, 1, 1, 1, 1, 0, 0]], [[1.0] * 8]])
-    assert merged(part, p, 1.0)[0] == 0
-    assert merged(part, p, 0.3)[0] == 1
 
 
 def test_nothing_agrees_with_an_empty_map():

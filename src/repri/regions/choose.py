@@ -12,9 +12,6 @@ from repri.runtime.errors import MissingExtraError
 
 __all__ = ["components", "expected_iou", "merged", "untouched"]
 
-POWER = 0.7
-"""Power to which probabilities are raised before they are compared with candidates. RePRI's probabilities are high on
-the most typical part of an object and low on the rest of it; a power below 1 lets the rest count."""
 LARGE = 0.9
 """A candidate that covers more of the image than this is the background."""
 LEAST = 1e-3
@@ -41,27 +38,26 @@ def expected_iou(masks: Tensor, p: Tensor) -> Tensor:
     return inside / (masks.sum((1, 2)) + p.sum() - inside).clamp_min(1e-6)
 
 
-def merged(masks: Tensor, p: Tensor, power: float = POWER) -> list[int]:
+def merged(masks: Tensor, p: Tensor) -> list[int]:
     """Candidates whose union has the largest expected IoU: the best one first, then whichever adds most.
 
     Args:
         masks: [C, h, w] candidates in [0, 1].
         p: [h, w] probabilities.
-        power: Power to which they are raised.
 
     Returns:
         Places of the chosen candidates, in the order in which they were taken.
 
     Example:
         >>> masks = torch.tensor([[[1.0, 1.0, 0.0, 0.0]], [[0.0, 0.0, 1.0, 0.0]], [[1.0, 1.0, 1.0, 1.0]]])
-        >>> merged(masks, torch.tensor([[0.9, 0.4, 0.6, 0.0]]), power=1.0)
+        >>> merged(masks, torch.tensor([[0.9, 0.4, 0.6, 0.0]]))
         [0, 1]
     """
-    raised, union, chosen = p.clamp_min(0) ** power, torch.zeros_like(p), list[int]()
+    p, union, chosen = p.clamp_min(0), torch.zeros_like(p), list[int]()
     usable = masks.mean((1, 2)) <= LARGE
     best = 0.0
     for _ in range(len(masks)):
-        values = expected_iou(torch.maximum(masks, union), raised) * usable
+        values = expected_iou(torch.maximum(masks, union), p) * usable
         place = int(values.argmax())
         if float(values[place]) <= best + LEAST:
             break

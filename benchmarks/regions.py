@@ -42,7 +42,7 @@ SIDE, COARSE = 256, 64
 """Sides of the grids on which candidates are kept and compared."""
 FAR, FEW = 0.12, 6
 """Another least distance between peaks, and another number of peaks."""
-TAKEN = "first peak, peak"
+TAKEN = "first peak, peak, lower peak"
 """Prompts of the refinement."""
 
 
@@ -180,12 +180,12 @@ def likeness(episode: Episode, masks: Tensor) -> Tensor:
 def candidates(model: RegionModel, embedding: Embedding, p: Tensor) -> tuple[np.ndarray, Tensor, Tensor]:
     """[C] kinds of prompts, bool [C, h, w] candidates and [C] their predicted IoU, for probabilities p [h, w]."""
     scale = torch.tensor([embedding.size[1] / p.shape[1], embedding.size[0] / p.shape[0]])
-    points, far = ((peaks(p, *rule, HIGH).flip(-1) + 0.5) * scale for rule in ((PEAKS + 4, APART), (10, FAR)))
+    points, far = ((peaks(p, *rule, HIGH).flip(-1) + 0.5) * scale for rule in ((PEAKS, APART), (10, FAR)))
     box = (torch.tensor(box_of(p)).float().unflatten(0, (2, 2)) * scale).flatten()
     prompts: dict[str, dict[str, Any]] = {
         "first peak": {"points": points[:FEW, None]},
-        "peak": {"points": points[FEW:PEAKS, None]},
-        "lower peak": {"points": points[PEAKS:, None]},
+        "peak": {"points": points[FEW : 2 * FEW, None]},
+        "lower peak": {"points": points[2 * FEW :, None]},
         "far peak": {"points": far[:FEW, None]},
         "lower far peak": {"points": far[FEW:, None]},
         "peaks": {"points": points[:PEAKS]},
@@ -303,12 +303,12 @@ WAYS: dict[str, Way] = {
     "p pooled over candidates": pooled,
     **{f"merged: peaks, p to the power {power}": union(power=power) for power in (0.3, 0.5, 0.7, 1.0, 1.4)},
     "merged: six peaks": union("first peak"),
-    "merged: sixteen peaks": union("first peak, peak, lower peak"),
+    "merged: twelve peaks": union("first peak, peak"),
     "merged: six peaks further apart": union("far peak"),
     "merged: six peaks further apart, power 0.7": union("far peak", 0.7),
     "merged: ten peaks further apart": union("far peak, lower far peak"),
-    "merged: peaks, all peaks and p in one prompt": union("first peak, peak, peaks and mask"),
-    "merged: all prompts": union("first peak, peak, peaks, box, box and mask, peaks and mask, peak and box"),
+    "merged: peaks, all peaks and p in one prompt": union(f"{TAKEN}, peaks and mask"),
+    "merged: all prompts": union(f"{TAKEN}, peaks, box, box and mask, peaks and mask, peak and box"),
     "merged: peaks by the re-solved p": by(lambda case: case.resolved),
     "RePRI, the query as its only shot": lambda case: (case.own > 0.5).float(),
     "merged: peaks by that": by(lambda case: case.own),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RegionRefiner"]
 
-PEAKS, APART, HIGH = 16, 0.07, 0.3
+PEAKS, APART, HIGH = 12, 0.07, 0.3
 """Most peaks of a map, their least distance as a fraction of the longer side, and the least probability of a peak."""
 LARGEST = 512
 """Longest side of a map in which peaks are looked for."""

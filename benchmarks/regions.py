@@ -2,12 +2,14 @@
 
     python benchmarks/regions.py cache   --root PASCAL --output CACHE [--regions MODEL] [--tasks 96] [--shots 1]
     python benchmarks/regions.py compare --output CACHE
+    python benchmarks/regions.py points  --root PASCAL [--regions MODEL] [--tasks 96] [--shots 1]
     python benchmarks/regions.py speed   --root PASCAL [--regions MODEL] [--tasks 8]
 
 Tasks are drawn from PASCAL's *training* images. Each class is segmented with the extractor of its fold, which has seen
 no label of it. ``cache`` keeps for every task the probabilities of RePRI, all candidates of many prompts and the truth,
 on one grid. ``compare`` then tries the ways to choose among the candidates, in seconds. It also leaves out each
-fold in turn, so that the way for a fold can be chosen on classes that are not tested in it.
+fold in turn, so that the way for a fold can be chosen on classes that are not tested in it. ``points`` compares numbers
+of points, their distances and powers of p at the image's own size, as the refinement works.
 """
 
 from __future__ import annotations
@@ -31,18 +33,18 @@ from repri.inference.labels import IGNORE, has_object
 from repri.methods import Episode, Support
 from repri.protocols import get_protocol
 from repri.refine import get_refiner
-from repri.regions.choose import LARGE, expected_iou, merged
+from repri.regions.choose import LARGE, expected_iou, merged, untouched
 from repri.regions.load import load_regions
 from repri.regions.model import Embedding, RegionModel
 from repri.regions.prompts import peaks
-from repri.regions.refiner import APART, HIGH, PEAKS, region_map
+from repri.regions.refiner import APART, HIGH, PEAKS, SEEN, region_map
 from repri.regions.store import EmbeddingStore
 
 SIDE, COARSE = 256, 64
 """Sides of the grids on which candidates are kept and compared."""
 FAR, FEW = 0.12, 6
 """Another least distance between peaks, and another number of peaks."""
-TAKEN = "first peak, peak, lower peak"
+TAKEN = "first peak, peak"
 """Prompts of the refinement."""
 
 
@@ -180,12 +182,12 @@ def likeness(episode: Episode, masks: Tensor) -> Tensor:
 def candidates(model: RegionModel, embedding: Embedding, p: Tensor) -> tuple[np.ndarray, Tensor, Tensor]:
     """[C] kinds of prompts, bool [C, h, w] candidates and [C] their predicted IoU, for probabilities p [h, w]."""
     scale = torch.tensor([embedding.size[1] / p.shape[1], embedding.size[0] / p.shape[0]])
-    points, far = ((peaks(p, *rule, HIGH).flip(-1) + 0.5) * scale for rule in ((PEAKS, APART), (10, FAR)))
+    points, far = ((peaks(p, *rule, HIGH).flip(-1) + 0.5) * scale for rule in ((PEAKS + 4, APART), (10, FAR)))
     box = (torch.tensor(box_of(p)).float().unflatten(0, (2, 2)) * scale).flatten()
     prompts: dict[str, dict[str, Any]] = {
         "first peak": {"points": points[:FEW, None]},
-        "peak": {"points": points[FEW : 2 * FEW, None]},
-        "lower peak": {"points": points[2 * FEW :, None]},
+        "peak": {"points": points[FEW:PEAKS, None]},
+        "lower peak": {"points": points[PEAKS:, None]},
         "far peak": {"points": far[:FEW, None]},
         "lower far peak": {"points": far[FEW:, None]},
         "peaks": {"points": points[:PEAKS]},
@@ -303,7 +305,7 @@ WAYS: dict[str, Way] = {
     "p pooled over candidates": pooled,
     **{f"merged: peaks, p to the power {power}": union(power=power) for power in (0.3, 0.5, 0.7, 1.0, 1.4)},
     "merged: six peaks": union("first peak"),
-    "merged: twelve peaks": union("first peak, peak"),
+    "merged: sixteen peaks": union("first peak, peak, lower peak"),
     "merged: six peaks further apart": union("far peak"),
     "merged: six peaks further apart, power 0.7": union("far peak", 0.7),
     "merged: ten peaks further apart": union("far peak, lower far peak"),
@@ -356,6 +358,60 @@ def compare(options: argparse.Namespace) -> None:
         print(f"median |δ| of π, {name}: {np.median(error):.2f}")
 
 
+POINTS = [
+    (count, apart, power)
+    for count, apart in ((6, 0.12), (10, 0.12), (12, 0.07), (16, 0.07))
+    for power in (0.5, 0.7, 1.0)
+]
+"""Most points, their least distance, and the power of p by which candidates are merged."""
+
+
+def points(options: argparse.Namespace) -> None:
+    """Compare rules for points at the image's own size."""
+    runners, tasks = tasks_of(options.root, options.tasks, options.shots)
+    model = load_regions(options.regions)
+    store = EmbeddingStore(model)
+    sums: dict[str, dict[int, np.ndarray]] = {}
+    folds: dict[int, int] = {}
+    for i, (fold, task) in enumerate(tasks):
+        loaded = runners[fold].load(task)
+        assert loaded.image is not None
+        p, _ = probabilities(runners[fold], loaded)
+        masks = {"guided filter": p > 0.5} | by_points(model, store.get(loaded.image), p)
+        truth = torch.from_numpy(loaded.truth.mask)
+        known, folds[task.class_id] = truth != IGNORE, fold
+        for name, mask in masks.items():
+            both, either = (known & mask & (truth == 1)).sum(), (known & (mask | (truth == 1))).sum()
+            before = sums.setdefault(name, {}).setdefault(task.class_id, np.zeros(2))
+            before += (float(both), float(either))
+        print(f"{i + 1} of {len(tasks)}", flush=True)
+    print(f"{len(tasks)} tasks, points, their distance, power{'':10} mIoU   without fold 0, 1, 2, 3")
+    for name, classes in sums.items():
+        rows = [[s[0] / s[1] for c, s in classes.items() if folds[c] != left] for left in (-1, 0, 1, 2, 3)]
+        whole, *parts = (f"{100 * np.mean(row):.1f}" for row in rows)
+        print(f"{name:42} {whole:>6}   {'  '.join(parts)}")
+
+
+def by_points(model: RegionModel, embedding: Embedding, p: Tensor) -> dict[str, Tensor]:
+    """bool [H, W] the mask of the refinement by every rule for points."""
+    names = {rule: f"{rule[0]} points, {rule[1]}, p to the power {rule[2]}" for rule in POINTS}
+    if float(p.max()) <= SEEN:
+        return dict.fromkeys(names.values(), p > 0.5)
+    found = {}
+    for apart in sorted({rule[1] for rule in POINTS}):
+        places = peaks(p, max(rule[0] for rule in POINTS), apart, HIGH)
+        found[apart] = model.masks(embedding, points=(places.flip(-1) + 0.5)[:, None]).logits
+    masks = {}
+    for (count, apart, power), name in names.items():
+        logits = found[apart][:count].flatten(0, 1)
+        coarse = F.interpolate(p[None, None], logits.shape[-2:], mode="area")[0, 0].clamp_min(0)
+        chosen = merged((logits > 0).float(), coarse**power)
+        fine = F.interpolate(logits[chosen][None], p.shape, mode="bilinear")[0] if chosen else (p - 0.5)[None]
+        inside = fine.amax(0) > 0
+        masks[name] = inside | untouched(p > 0.5, inside)
+    return masks
+
+
 def speed(options: argparse.Namespace) -> None:
     runners, tasks = tasks_of(options.root, options.tasks)
     model, spent = load_regions(options.regions), np.zeros(3)
@@ -377,7 +433,7 @@ def speed(options: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("what", choices=["cache", "compare", "speed"])
+    parser.add_argument("what", choices=["cache", "compare", "points", "speed"])
     parser.add_argument("--root")
     parser.add_argument("--output")
     parser.add_argument("--regions")
